@@ -56,16 +56,17 @@ const charts = (() => {
   }
 
   // bars: [{ label, value, tip }], evenly spaced.
-  function histogram({ bars, color, title, height = 120, labelEvery = 4 }) {
-    const width = 420;
+  function histogram({ bars, color, title, width = 320, height = 110 }) {
     const bottom = 18;
     const most = Math.max(1, ...bars.map((bar) => bar.value));
     const step = (width - 10) / Math.max(bars.length, 12);
+    // So that labels neither touch each other nor leave the picture.
+    const labelEvery = Math.ceil(58 / step);
     const parts = [svg('line', { class: 'axis', x1: 0, x2: width, y1: height - bottom, y2: height - bottom })];
     bars.forEach((bar, index) => {
       const tall = bar.value > 0 ? Math.max(1.5, (bar.value / most) * (height - bottom - 12)) : 0;
       parts.push(svg('rect', { x: 5 + index * step, y: height - bottom - tall, width: Math.max(1, step - 1.5), height: tall, fill: color }, svg('title', {}, bar.tip)));
-      if (index % labelEvery === 0 && bar.label) parts.push(svg('text', { x: 5 + index * step, y: height - 4 }, bar.label));
+      if (index % labelEvery === 0 && bar.label && 5 + index * step + 50 < width) parts.push(svg('text', { x: 5 + index * step, y: height - 4 }, bar.label));
     });
     return svg('svg', { class: 'chart', viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': title }, parts);
   }
@@ -109,7 +110,7 @@ const charts = (() => {
         bars.push({ value: bin?.count ?? 0, label, tip: `from ${label}: ${format.plural(bin?.count ?? 0, 'copy', 'copies')}, ${format.bytes(bin?.bytes ?? 0)}` });
       }
       const title = `${way.direction}: ${format.plural(way.count, 'copy', 'copies')} of ${format.bytes(way.bytes)} in total`;
-      return el('figure', { class: 'panel', style: { margin: 0 } }, el('h3', {}, tables.swatch('transfer'), `${way.direction} · size of copies`), histogram({ bars, color: 'var(--cat-transfer)', title, labelEvery: 3 }), el('figcaption', { class: 'hint' }, title.slice(title.indexOf(':') + 2)));
+      return el('figure', { class: 'panel', style: { margin: 0 } }, el('h3', {}, tables.swatch('transfer'), `${way.direction} · size of copies`), histogram({ bars, color: 'var(--cat-transfer)', title }), el('figcaption', { class: 'hint' }, title.slice(title.indexOf(':') + 2)));
     });
   }
 

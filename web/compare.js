@@ -1,6 +1,8 @@
 // `cutrace view A B`: the second trace below the first on one scale, and what differs beside them.
 
 const compare = (() => {
+  // What `--fail-on` calls by other names.
+  const WORDS = { total: 'whole run', 'gpu.busy': 'GPU busy, whole run', 'gpu.idle': 'GPU idle, whole run', 'memory.peak': 'memory peak', 'memory.leaked': 'never freed', 'transfer.bytes': 'bytes copied', 'api.count': 'API calls', 'launch.count': 'launches, whole run', 'alloc.count': 'allocations' };
   const unit = { time: format.time, bytes: format.bytes, count: format.count };
 
   function create([a, b], first, hooksOf, { tooltip, find, connect }) {
@@ -76,7 +78,7 @@ const compare = (() => {
         el('table', { class: 'small', style: { width: '100%' } },
           el('thead', {}, el('tr', {}, ['', 'A', 'B', 'change'].map((title, index) => el('th', { scope: 'col', class: index > 0 ? 'number' : null }, title)))),
           el('tbody', {}, numbers.map((change) => el('tr', {},
-            el('th', { scope: 'row' }, change.name),
+            el('th', { scope: 'row', title: change.name }, WORDS[change.name] ?? change.name),
             ...[change.a, change.b].map((value) => el('td', { class: 'number' }, (unit[change.unit] ?? format.count)(value))),
             el('td', { class: ['number', colour(change)].filter(Boolean).join(' ') }, changed(change), part(change))))))),
       table.node,

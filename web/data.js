@@ -84,6 +84,18 @@ const data = (() => {
     for (const [index, text] of timeline.short_names ?? []) timeline.short[index] = text;
   }
 
+  // A name's place among the page's names, which grow. `shown`: what it is shown as, if it is new.
+  function intern(timeline, name, shown = name) {
+    timeline.places ??= new Map(timeline.names.map((known, index) => [known, index]));
+    let index = timeline.places.get(name);
+    if (index == null) {
+      index = timeline.names.push(name) - 1;
+      timeline.short.push(shown);
+      timeline.places.set(name, index);
+    }
+    return index;
+  }
+
   function readRows(input, count) {
     const rows = [];
     for (let index = 0; index < count; index++) {
@@ -228,5 +240,5 @@ const data = (() => {
     };
   }
 
-  return { load, unpack, stack, EMPTY };
+  return { load, unpack, stack, intern, EMPTY };
 })();

@@ -133,7 +133,7 @@ const details = (() => {
     return [
       el('h3', {}, tables.swatch(timeline.categories[row.category[i]]), title, failed && el('span', { class: 'bad' }, ' failed')),
       sentence && el('p', { class: 'mono request' }, sentence),
-      chain(report, view, ref, known),
+      chain(report, view, ref, linked, known),
       el('div', { class: 'details-columns' },
         block('What it is', facts(list)),
         kernel.length > 0 && block('Kernel', facts(kernel)),
@@ -279,9 +279,10 @@ const details = (() => {
   }
 
   // Outermost first: what it happened inside of.
-  function chain(report, view, ref, known) {
+  function chain(report, view, ref, linked, known) {
     const { timeline } = report;
-    const around = spans.enclosing(timeline, ref, view.scene.shown);
+    const call = isGpu(timeline, ref) ? callOf(timeline, linked) : ref;
+    const around = call ? spans.enclosing(timeline, call, view.scene.shown) : [];
     const named = known?.parents?.length > around.length ? known.parents.map((parent) => [parent.name, () => view.revealId(parent.id)]) : around.map((target) => [labelOf(timeline, target), () => view.reveal(target)]);
     return named.length > 0 && el('p', {}, isGpu(timeline, ref) ? 'Its call was inside ' : 'Inside ', named.map(([name, open], index) => [index > 0 && ' › ', el('button', { class: 'link', onclick: open }, name)]));
   }

@@ -25,7 +25,7 @@ const environment = (() => {
     const watching = [
       ['cutrace', meta.cutrace || 'unknown'],
       ['hooked', hooks.total ? `${format.count(hooks.attached)} of ${format.count(hooks.total)} functions` : 'unknown'],
-      ...(meta.backends ?? []).map((backend) => [`back end ${backend.name}`, `${format.count(backend.hooks?.attached)} of ${format.count(backend.hooks?.total)}`]),
+      ...(meta.backends ?? []).map((backend) => [`back end ${backend.name}`, backend.hooks?.total > 0 ? `${format.count(backend.hooks.attached)} of ${format.count(backend.hooks.total)} functions` : 'used']),
       ['events', summary ? format.count(summary.events) : 'the trace has no summary at its end: it was cut off'],
       ['lost', lost(summary, timeline)],
       ['never ended', summary ? format.count(summary.open) : 'unknown'],

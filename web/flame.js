@@ -3,18 +3,16 @@
 const flame = (() => {
   const HEIGHT = 19;
   const FRAME = 255;
+  const [TIME, ALLOCATED, MOVED] = [0, 1, 2];
 
-  function create(report, go) {
-    const { timeline } = report;
-    const body = byId('flame-body');
-    const tools = byId('flame-tools');
-    const [TIME, ALLOCATED, MOVED] = [0, 1, 2];
+  // `known`: the roots, { host, gpu }. `open`: what a second press on a box does, by its name.
+  function graph(timeline, known, { body, tools, open }) {
     const sides = [
-      ['Host time', timeline.flame.host, TIME],
-      ['GPU time', timeline.flame.gpu, TIME],
-      ['Bytes allocated', timeline.flame.host, ALLOCATED],
-      ['Bytes copied', timeline.flame.host, MOVED],
-      ['Bytes copied on the GPU', timeline.flame.gpu, MOVED],
+      ['Host time', known.host, TIME],
+      ['GPU time', known.gpu, TIME],
+      ['Bytes allocated', known.host, ALLOCATED],
+      ['Bytes copied', known.host, MOVED],
+      ['Bytes copied on the GPU', known.gpu, MOVED],
     ];
     let side = sides.find(([, node, weight]) => node.total[weight] > 0) ?? sides[0];
     let [, root, weight] = side;
@@ -36,8 +34,8 @@ const flame = (() => {
     }
 
     function label(node) {
-      if (node === timeline.flame.host) return 'All host threads';
-      if (node === timeline.flame.gpu) return 'All GPU streams';
+      if (node === known.host) return 'All host threads';
+      if (node === known.gpu) return 'All GPU streams';
       return timeline.short[node.name];
     }
 
@@ -67,7 +65,7 @@ const flame = (() => {
       rows.style.height = `${depth * HEIGHT}px`;
       dom.replace(
         body,
-        root.total[weight] === 0 && el('p', { class: 'quiet' }, 'This trace contains no call with a duration.'),
+        root.total[weight] === 0 && el('p', { class: 'quiet' }, 'There is no call with a duration.'),
         root.total[weight] > 0 && rows,
         root.total[weight] > 0 && el('p', { class: 'hint' }, `Width is ${weight === TIME ? 'time, summed over threads' : weight === ALLOCATED ? 'bytes allocated' : 'bytes copied'}. Click a box to zoom in; click one above it to go back.`),
       );
@@ -90,22 +88,14 @@ const flame = (() => {
     }
 
     function press(node) {
-      if (node === focus && node.name && node.category !== FRAME) go.name(node.name);
+      if (node === focus && node.name && node.category !== FRAME) open?.(node.name);
       focus = node;
       draw();
     }
 
-    palette.changed(draw);
-    let width = 0;
-    new ResizeObserver(() => {
-      if (Math.abs(body.clientWidth - width) > 4) {
-        width = body.clientWidth;
-        draw();
-      }
-    }).observe(body);
     draw();
     return {
-      timeline: report.timeline,
+      draw,
       highlight(set) {
         matches = set;
         draw();
@@ -113,5 +103,24 @@ const flame = (() => {
     };
   }
 
-  return { create };
+  // Draws again when colours or the width change. `current`: the graph in `body`.
+  function watch(body, current) {
+    let width = body.clientWidth;
+    palette.changed(() => current()?.draw());
+    new ResizeObserver(() => {
+      if (Math.abs(body.clientWidth - width) <= 4) return;
+      width = body.clientWidth;
+      current()?.draw();
+    }).observe(body);
+  }
+
+  function create(report, go) {
+    const { timeline } = report;
+    const body = byId('flame-body');
+    const made = graph(timeline, timeline.flame, { body, tools: byId('flame-tools'), open: go.name });
+    watch(body, () => made);
+    return { timeline, highlight: made.highlight };
+  }
+
+  return { create, graph, watch, FRAME };
 })();

@@ -80,7 +80,7 @@ const idleView = (() => {
       const label = bucket.below_ns == null ? 'longer' : `< ${format.time(bucket.below_ns)}`;
       return { value: bucket.total_ns, label, tip: `${label}: ${format.plural(bucket.count, 'gap', 'gaps')}, ${format.time(bucket.total_ns)}` };
     });
-    return el('figure', { class: 'panel', style: { margin: 0 } }, el('h3', {}, 'Idle time by gap length'), charts.histogram({ bars, color: 'var(--accent)', title: `Idle time by gap length: ${bars.filter((entry) => entry.value > 0).map((entry) => entry.tip).join('; ')}`, labelEvery: 2, height: 150 }));
+    return el('figure', { class: 'panel', style: { margin: 0 } }, el('h3', {}, 'Idle time by gap length'), charts.histogram({ bars, color: 'var(--accent)', title: `Idle time by gap length: ${bars.filter((entry) => entry.value > 0).map((entry) => entry.tip).join('; ')}`, width: 420, height: 150 }));
   }
 
   return { create };

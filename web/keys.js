@@ -5,6 +5,7 @@ const keys = (() => {
     ['W  S', 'zoom in, zoom out'],
     ['A  D', 'earlier, later'],
     ['F', 'everything'],
+    ['R', 'sum up what is in view: totals and flame graph'],
     ['← →  ↑ ↓', 'in the timeline: the next or previous call, the call inside or around it; with nothing selected, move the view'],
     ['Enter', 'zoom to the selection; with nothing selected, select the longest call'],
     ['Esc', 'close, clear'],

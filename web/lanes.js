@@ -28,7 +28,10 @@ const lanes = (() => {
     for (const group of list) {
       group.label = groupLabel(group, meta, processes);
       const contexts = new Set(group.lanes.map((lane) => lane.context));
-      for (const lane of group.lanes) lane.label = laneLabel(lane, contexts.size > 1);
+      for (const lane of group.lanes) {
+        lane.label = laneLabel(lane, contexts.size > 1);
+        lane.labels = [lane.label, ...briefLabels(lane, contexts.size > 1)];
+      }
       group.lanes.sort((a, b) => order(a) - order(b) || (a.sm ?? -1) - (b.sm ?? -1) || b.busy - a.busy);
     }
     const rank = (group) => (group.gpu ? 0 : group.key === 'rest' ? 3 : group.below ? 2 : 1);
@@ -66,6 +69,15 @@ const lanes = (() => {
     if (lane.kind === 'rest') return 'shared lane';
     const stream = lane.stream == null || lane.stream === '0' ? 'default stream' : `stream ${lane.stream}`;
     return withContext && lane.context ? `${stream} · ctx ${lane.context}` : stream;
+  }
+
+  // Shorter and shorter: streams and contexts by the ends of their handles, which differ.
+  function briefLabels(lane, withContext) {
+    if (lane.kind !== 'stream') return [];
+    const end = (handle) => handle.replace(/^0x.*(?=.{4}$)/, '…');
+    const isDefault = lane.stream == null || lane.stream === '0';
+    const [long, short] = isDefault ? ['default stream', 'default'] : [`stream ${end(lane.stream)}`, end(lane.stream)];
+    return withContext && lane.context ? [`${long} · ctx ${lane.context.slice(-4)}`, `${short} · ${lane.context.slice(-3)}`] : [short];
   }
 
   // What a reader is told: 'thread 12', 'GPU 0 stream 7'.

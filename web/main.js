@@ -250,6 +250,10 @@ function toolbar(view) {
   on('pan-left', () => view.pan(-0.2));
   on('pan-right', () => view.pan(0.2));
   on('zoom-fit', () => view.fit());
+  on('sum-up', () => {
+    view.selectRange(view.scene.view);
+    byId('timeline-detail').scrollIntoView({ block: 'nearest' });
+  });
   on('copy-link', () => copyLink(view));
 }
 

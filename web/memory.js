@@ -18,7 +18,7 @@ const memoryView = (() => {
         charts.levels({ series, end, unit: format.bytes, title: `Memory in use over time: ${label}`, open: go.moment, hover: heldAt.show }),
         heldAt.node,
       ),
-      el('div', { class: 'columns', style: { marginTop: '10px' } }, holders('Leaks', leakNote(memory.leaks), memory.leaks?.groups, go), holders('Live at the end', null, memory.holders, go)),
+      el('div', { class: 'columns', style: { marginTop: '10px' } }, holders(leakTitle(memory.leaks), leakNote(memory.leaks, report), memory.leaks?.groups, go), holders('Live at the end', null, memory.holders, go)),
       badFrees(memory.bad_frees, go),
       memory.fragmentation && el('p', { class: 'quiet' }, `Fragmentation hint: at ${format.time(at(memory.fragmentation.at_ns))}, ${format.bytes(memory.fragmentation.live_bytes)} of live memory were spread over ${format.bytes(memory.fragmentation.block_held_bytes)} in blocks of ${format.bytes(memory.fragmentation.block_bytes)}.`),
     ];
@@ -61,7 +61,12 @@ const memoryView = (() => {
     return { node, show };
   }
 
-  function leakNote(leaks) {
+  // What a program still held at its end may have been meant to last.
+  const leakTitle = (leaks) => (leaks?.judged === 'program_ended' && leaks.groups?.length > 0 ? 'Never freed' : 'Leaks');
+
+  function leakNote(leaks, report) {
+    const pool = (report.report.findings ?? []).some((finding) => finding.id === 'pool');
+    if (pool && leaks?.judged === 'program_ended') return 'The program exited normally with this memory. Most of it belongs to a caching allocator, which keeps what the program freed: see the findings.';
     return { program_ended: 'The program exited normally: memory that it still held was never freed.', program_failed: 'The program failed: only memory that kept growing counts as a leak.', end_unknown: 'The trace does not say how the program ended: only memory that kept growing counts as a leak.', events_lost: 'Events were lost, perhaps including frees: only memory that kept growing counts as a leak.', calls_left_out: 'Calls were left out of the trace (-e, --min-duration), frees among them: leaks are unknown.' }[leaks?.judged];
   }
 

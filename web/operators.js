@@ -22,7 +22,7 @@ const operators = (() => {
       id: 'operators',
       title: 'Operators',
       rows,
-      caption: `The framework’s operators by name. Total includes the operators called inside, self does not. Work of a CUDA graph counts for the operator that was captured.${outside}`,
+      caption: `The framework’s operators by name. Total includes the operators called inside, self does not. Work of a CUDA graph counts for the operator that was captured.${outside}${leftOut(found.left_out, 'operators')}`,
       sort: gpu ? 2 : 3,
       search: (row) => `${row.name} ${row.scope} ${row.line ?? ''}`,
       open: (row) => go.operation(row.max_op_id, row.name),
@@ -41,6 +41,9 @@ const operators = (() => {
     };
   }
 
+  // Only so many names have a row.
+  const leftOut = (number, what) => (number > 0 ? ` ${format.count(number)} later ${what} with other names are left out.` : '');
+
   function ofProgram(report, go) {
     const rows = report.report?.ranges?.ranges ?? [];
     if (rows.length === 0) return null;
@@ -48,7 +51,7 @@ const operators = (() => {
       id: 'ranges',
       title: 'Ranges',
       rows,
-      caption: 'NVTX ranges by name. GPU time is how long any work launched inside was running.',
+      caption: `NVTX ranges by name. GPU time is how long any work launched inside was running.${leftOut(report.report.ranges.left_out, 'ranges')}`,
       sort: 2,
       search: (row) => `${row.name} ${row.domain ?? ''}`,
       open: (row) => go.operation(row.max_op_id, row.name),

@@ -36,7 +36,7 @@ const palette = (() => {
     const parts = /^#(..)(..)(..)$/.exec(color);
     if (!parts) return '#ffffff';
     const [red, green, blue] = parts.slice(1).map((part) => (parseInt(part, 16) / 255) ** 2.2);
-    return 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.22 ? '#101418' : '#ffffff';
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.19 ? '#101418' : '#ffffff';
   }
 
   function set(theme) {

@@ -58,6 +58,7 @@ const range = (() => {
       .sort((a, b) => b.host + b.gpu - a.host - a.gpu);
     const names = [...sum.names].sort((a, b) => b[1].time - a[1].time).slice(0, 8);
     const cell = (text) => el('td', { class: 'number' }, text);
+    const heading = (title, index) => el('th', { scope: 'col', class: index > 0 ? 'number' : null }, title);
     return [
       el('h3', {}, `${format.time(stretch.to - stretch.from)} from ${format.moment(stretch.from, (stretch.to - stretch.from) / 100)}`),
       categories.length === 0
@@ -68,8 +69,8 @@ const range = (() => {
             el(
               'table',
               { class: 'small' },
-              el('caption', {}, 'By category. Outermost calls only, so that nested ones are not counted twice.'),
-              el('thead', {}, el('tr', {}, ['category', 'begun', 'host time', 'GPU time'].map((title) => el('th', { scope: 'col' }, title)))),
+              el('caption', {}, 'By category. Times are of outermost calls, so that nested ones are not counted twice; begun counts nested ones too.'),
+              el('thead', {}, el('tr', {}, ['category', 'begun', 'host time', 'GPU time'].map(heading))),
               el(
                 'tbody',
                 {},
@@ -90,7 +91,7 @@ const range = (() => {
                 'table',
                 { class: 'small' },
                 el('caption', {}, sum.summarised ? 'By name, for the longest spans, which are drawn individually.' : 'By name, nested calls included.'),
-                el('thead', {}, el('tr', {}, ['name', 'begun', 'time'].map((title) => el('th', { scope: 'col' }, title)))),
+                el('thead', {}, el('tr', {}, ['name', 'begun', 'time'].map(heading))),
                 el(
                   'tbody',
                   {},
@@ -112,6 +113,7 @@ const range = (() => {
         el('button', { onclick: () => view.show(stretch.from, stretch.to) }, 'Zoom to this'),
         el('button', { onclick: () => view.selectRange(null) }, 'Clear'),
       ),
+      categories.length > 0 && (report.stretchFlame ??= stretchFlame.create(report)).show(stretch),
     ];
   }
 

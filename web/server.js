@@ -7,22 +7,7 @@ const serverOf = (() => {
 
   // Reads answers of `api/spans` into rows like those that the page carries.
   function reader(timeline) {
-    let places = null;
-
-    // A name's place among the page's names, which grow.
-    function intern(name) {
-      if (!places) {
-        places = new Map();
-        timeline.names.forEach((known, index) => places.set(known, index));
-      }
-      let index = places.get(name);
-      if (index == null) {
-        index = timeline.names.push(name) - 1;
-        timeline.short.push(name);
-        places.set(name, index);
-      }
-      return index;
-    }
+    const intern = (name) => data.intern(timeline, name);
 
     // What a bar shows of a name: the short form of a kernel's is that name's own.
     function labelled(name, label) {
@@ -128,13 +113,35 @@ const serverOf = (() => {
       }
     }
 
+    // The flame graph of a stretch. A long one takes several answers, each with the share of it that was read: `go(share)`.
+    async function flameOf(from, to, signal, go) {
+      for (;;) {
+        const answer = await ask('flame', { from: Math.floor(from), to: Math.ceil(to) }, signal);
+        if (answer.names) return tree(answer);
+        go(answer.share);
+      }
+    }
+
+    function tree(answer) {
+      const short = new Map(answer.short);
+      const names = answer.names.map((name, index) => data.intern(timeline, name, short.get(index)));
+      const nodes = [];
+      answer.parent.forEach((parent, i) => {
+        const amounts = (prefix) => ['time', 'allocated', 'moved'].map((weight) => Number(answer[`${prefix}${weight}`][i]));
+        const node = { up: nodes[parent - 1] ?? null, name: names[answer.name[i]], category: answer.category[i], count: answer.count[i], total: amounts(''), own: amounts('own_'), children: [] };
+        node.up?.children.push(node);
+        nodes.push(node);
+      });
+      return { host: nodes[0], gpu: nodes[1] };
+    }
+
     // The nearest of the same name, before or after; null if there is none.
     async function next(name, start, id, by) {
       const answer = await ask('next', { name, start: Math.round(start), id, to: by < 0 ? 'before' : 'after' });
       return answer.match && hit(answer.match);
     }
 
-    return { timeline, spansOf, event, search, next };
+    return { timeline, spansOf, flameOf, event, search, next };
   }
 
   return { create, reader };

@@ -129,7 +129,11 @@ const drawing = (() => {
     context.fillStyle = colors.soft;
     context.font = FONT;
     context.textAlign = 'left';
-    context.fillText(clipped(context, format.visible(item.lane.label), scale.GUTTER - (scale.GUTTER < 120 ? 12 : 34)), scale.GUTTER < 120 ? 8 : 22, y + 3 + rowHeight / 2);
+    const narrow = scale.GUTTER < 120;
+    const room = scale.GUTTER - (narrow ? 12 : 34);
+    const labels = item.lane.labels.map(format.visible);
+    const label = labels.find((text) => context.measureText(text).width <= room) ?? labels.at(-1);
+    context.fillText(clipped(context, label, room), narrow ? 8 : 22, y + 3 + rowHeight / 2);
     context.fillStyle = colors.line;
     context.fillRect(0, y + item.height - 1, scene.width, 0.5);
   }

@@ -145,6 +145,9 @@ const timelineInput = (() => {
       case '0':
         view.fit();
         return true;
+      case 'r':
+        view.selectRange(view.scene.view);
+        return true;
       default:
         return false;
     }

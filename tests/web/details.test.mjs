@@ -80,6 +80,7 @@ test('a kernel tells how it was launched', async () => {
   assert.match(text, /occupancy 25\.0 %: 2 blocks per SM, limited by registers/);
   assert.match(text, /SMs used at most 128 of 132: one block each/);
   assert.match(text, /operator attention/, 'the range around its call');
+  assert.match(text, /Its call was inside .*attention/);
   assert.match(text, /queue delay [\d.]+ µs from the call to the start/);
   assert.match(text, /Belongs to cudaLaunchKernel, 5\.20 µs on thread 4242 main, began/);
   // The second token's is in the loop's first step.
@@ -160,6 +161,36 @@ test('the flame graph has bytes, and GPU time by stack', async () => {
   assert.match(await box('load_model').getAttribute('title'), /576.MiB/);
   await page.getByRole('button', { name: 'GPU time', exact: true }).click();
   assert.ok((await box('forward').count()) > 0, 'the stack that launched');
+  await page.context().close();
+});
+
+test('the flame graph of a stretch: of everything it is that of the page, of a part less', async () => {
+  const page = await open(PAGE);
+  const tips = (where) => page.locator(`${where} .flame-node`).evaluateAll((boxes) => boxes.map((box) => box.title).sort());
+  const inPanel = page.locator('#timeline-detail .stretch-flame');
+  const choose = async (where, name) => page.locator(where).getByRole('button', { name, exact: true }).click();
+  await page.locator('#timeline-canvas').focus();
+  await page.keyboard.press('r');
+  await inPanel.locator('.flame-node').first().waitFor();
+  for (const side of ['Host time', 'GPU time', 'Bytes allocated', 'Bytes copied']) {
+    await choose('#flame-tools', side);
+    await choose('#timeline-detail .stretch-flame', side);
+    // Both as wide: what is too narrow is in neither.
+    await page.evaluate(() => (document.getElementById('flame-body').style.width = `${document.querySelector('.stretch-flame .flame').clientWidth + 2}px`));
+    await settled(page);
+    const whole = await tips('#flame-body');
+    assert.ok(whole.length > 2, side);
+    assert.deepEqual(await tips('#timeline-detail'), whole, side);
+  }
+  for (let step = 0; step < 4; step++) await page.keyboard.press('w');
+  await page.locator('#sum-up').click();
+  await inPanel.locator('.flame-node').first().waitFor();
+  const [part, all] = [await tips('#timeline-detail'), await tips('#flame-body')];
+  const total = (list) => list.find((tip) => tip.startsWith('All host threads'));
+  assert.ok(total(part) && total(part) !== total(all));
+  await inPanel.locator('.flame-node').nth(1).click();
+  assert.ok(await page.locator('#timeline-detail').isVisible());
+  assert.deepEqual(page.problems, []);
   await page.context().close();
 });
 

@@ -91,3 +91,18 @@ test('the page says where it has every call, and shows it', async () => {
   assert.match(text, /detail needs cutrace view/);
   await page.context().close();
 });
+
+test('a flame graph is made of stretches of which the page has every call, and of no others', async () => {
+  const page = await open('part.html');
+  await page.locator('#timeline-canvas').focus();
+  await page.keyboard.press('r');
+  await page.getByText('does not have every event of this stretch').waitFor();
+  assert.equal(await page.locator('#timeline-detail .flame-node').count(), 0);
+  const [from, to] = (await carried(page)).whole;
+  await page.evaluate(([from, to]) => (location.hash = `from=${from + 1}&to=${to - 1}`), [from, to]);
+  await settled(page);
+  await page.locator('#sum-up').click();
+  await page.locator('#timeline-detail .flame-node').first().waitFor();
+  assert.ok((await page.locator('#timeline-detail .flame-node').count()) > 3);
+  await page.context().close();
+});

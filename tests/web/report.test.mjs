@@ -301,3 +301,61 @@ test('a reader that does not see finds its way', async () => {
   assert.equal(lanes, 5, 'every lane has its line');
   await page.context().close();
 });
+
+for (const colorScheme of ['light', 'dark']) {
+  test(`every text can be read: ${colorScheme}`, async () => {
+    const page = await open(PAGE, { colorScheme });
+    await page.locator('#panel-functions tbody button').first().click();
+    const faint = await page.evaluate(() => {
+      const parse = (color) => color.match(/[\d.]+/g).map(Number);
+      const luminance = (rgb) => {
+        const [red, green, blue] = rgb.map((part) => (part <= 10 ? part / 255 / 12.92 : ((part / 255 + 0.055) / 1.055) ** 2.4));
+        return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+      };
+      const behind = (node) => {
+        for (let at = node; at; at = at.parentElement) {
+          const [red, green, blue, alpha = 1] = parse(getComputedStyle(at).backgroundColor);
+          if (alpha > 0.5) return [red, green, blue];
+        }
+        return [255, 255, 255];
+      };
+      const found = [];
+      const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+      while (walker.nextNode()) {
+        const node = walker.currentNode.parentElement;
+        if (walker.currentNode.textContent.trim() === '' || !node.checkVisibility() || node.closest('.visually-hidden, svg, script, style, :disabled, .skip')) continue;
+        const [a, b] = [parse(getComputedStyle(node).color).slice(0, 3), behind(node)].map(luminance).sort((x, y) => y - x);
+        if ((a + 0.05) / (b + 0.05) < 4.5) found.push(`${((a + 0.05) / (b + 0.05)).toFixed(2)} ${node.tagName} ${node.className}: ${node.textContent.slice(0, 30)}`);
+      }
+      return found;
+    });
+    assert.deepEqual(faint, []);
+    await page.context().close();
+  });
+}
+
+test('nothing lies on top of its neighbour, or leaves its picture', async () => {
+  const page = await open(PAGE);
+  await page.locator('#timeline-canvas').focus();
+  await page.keyboard.press('r');
+  await page.locator('#timeline-detail .flame-node').first().waitFor();
+  const wrong = await page.evaluate(() => {
+    const found = [];
+    const sorted = (nodes) => [...nodes].map((node) => node.getBoundingClientRect()).sort((a, b) => a.top - b.top || a.left - b.left);
+    const overlap = (boxes) => boxes.filter((box, i) => i > 0 && Math.abs(boxes[i - 1].top - box.top) < 1 && boxes[i - 1].right > box.left + 1).length;
+    for (const rows of document.querySelectorAll('.flame-rows')) if (overlap(sorted(rows.children)) > 0) found.push('boxes of a flame graph');
+    for (const picture of document.querySelectorAll('#histograms svg')) {
+      const labels = sorted(picture.querySelectorAll('text'));
+      const right = picture.getBoundingClientRect().right;
+      if (overlap(labels) > 0 || labels.some((box) => box.right > right + 1)) found.push(picture.getAttribute('aria-label'));
+    }
+    for (const table of document.querySelectorAll('#timeline-detail table')) {
+      const last = (row) => row.querySelector(':scope > :last-child');
+      const [head, cell] = [last(table.tHead.rows[0]), last(table.tBodies[0].rows[0])].map((node) => getComputedStyle(node).textAlign);
+      if (head !== cell) found.push(`heading ${head}, cells ${cell}`);
+    }
+    return found;
+  });
+  assert.deepEqual(wrong, []);
+  await page.context().close();
+});

@@ -189,6 +189,26 @@ test('a call that is only on the server is found by its address', async () => {
   await other.context().close();
 });
 
+test('the server makes the flame graph of a stretch, as the page would', async () => {
+  const page = await open();
+  await page.locator('#timeline-canvas').focus();
+  await page.keyboard.press('r');
+  const boxes = page.locator('#timeline-detail .flame-node');
+  await boxes.first().waitFor({ timeout: 60_000 });
+  const title = async (where) => plain(await page.locator(`${where} .flame-node`).first().getAttribute('title'));
+  assert.equal(await title('#timeline-detail'), await title('#flame-body'), 'of everything it is the page’s own');
+  for (let step = 0; step < 12; step++) await page.keyboard.press('w');
+  await fine(page);
+  const asked = page.waitForResponse((answer) => answer.url().includes('api/flame'));
+  await page.keyboard.press('r');
+  await asked;
+  await boxes.first().waitFor({ timeout: 60_000 });
+  assert.notEqual(await title('#timeline-detail'), await title('#flame-body'));
+  assert.ok((await boxes.count()) > 2);
+  assert.deepEqual(page.problems, []);
+  await page.context().close();
+});
+
 test('two traces are one above the other, with what differs', { skip: !process.env.CUTRACE_COMPARED }, async () => {
   const page = await goTo(process.env.CUTRACE_COMPARED);
   assert.equal(await page.locator('.timeline-canvas').count(), 2);

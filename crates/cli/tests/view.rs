@@ -344,6 +344,53 @@ fn the_nearest_of_a_name_is_found_in_the_whole_trace() {
     }
 }
 
+/// Page after page, a search and the list of a name give every event once, in order.
+#[test]
+fn pages_of_matches_are_all_of_them() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let trace = folder.path().join("long.arrows");
+    let events = several_segments(&trace);
+    let served = served(&[&trace]);
+    let mut most_pages = 0;
+    for name in ["cuMemAlloc_v2", "RM_ALLOC", "cuLaunchKernel"] {
+        let expected: Vec<u64> = events[name].iter().map(|&(_, id)| id).collect();
+        for (below, max) in [
+            (format!("api/instances?name={name}&by=time"), 7),
+            (format!("api/instances?name={name}&by=time"), 999),
+            (format!("api/search?in=names&q={name}"), 7),
+            (format!("api/search?q={name}"), 999),
+        ] {
+            // Many pages of few would take long, and show no more.
+            let max = if expected.len() > 2_000 { 999 } else { max };
+            let (mut ids, mut from, mut pages) = (Vec::new(), 0, 0);
+            loop {
+                let page = served.json(&format!("{below}&max={max}&from={from}"));
+                let matches = page["matches"].as_array().expect("a list");
+                assert!(matches.len() <= max, "{below}");
+                let labelled = |found: &&serde_json::Value| {
+                    found["name"] == name || found["label"].as_str() == Some(name)
+                };
+                let found = matches.iter().filter(labelled);
+                ids.extend(found.map(|found| found["id"].as_u64().expect("an id")));
+                pages += 1;
+                match page["next"].as_u64() {
+                    Some(next) => assert!(std::mem::replace(&mut from, next) < next, "{below}"),
+                    None => break,
+                }
+            }
+            most_pages = most_pages.max(pages);
+            let count = ids.len();
+            ids.sort_unstable();
+            ids.dedup();
+            assert_eq!(ids.len(), count, "{below}: nothing twice");
+            let mut expected = expected.clone();
+            expected.sort_unstable();
+            assert_eq!(ids, expected, "{below}: nothing missing");
+        }
+    }
+    assert!(most_pages > 3, "{most_pages}");
+}
+
 #[test]
 fn what_makes_no_sense_is_refused() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -358,6 +405,8 @@ fn what_makes_no_sense_is_refused() {
         ("api/spans?from=0&to=5&trace=1", "404"),
         ("api/spans?from=0&to=99999999999999999999999", "400"),
         ("api/event", "400"),
+        ("api/flame?from=0", "400"),
+        ("api/flame?from=7&to=7", "400"),
         ("api/event?id=18446744073709551615", "404"),
         ("api/search", "400"),
         ("api/search?q=", "400"),

@@ -209,7 +209,10 @@ fn pool(seen: &FindingInput<'_>, framework: &str) -> Option<Finding> {
     let (used, advice) = match tensors.is_empty() {
         true => (
             "Only the framework knows how much of it is in use".to_owned(),
-            "torch.cuda.memory_summary() and similar functions show what is in use.",
+            match framework {
+                "PyTorch" => "torch.cuda.memory_summary() shows what is in use.",
+                _ => "The framework's own memory statistics show what is in use.",
+            },
         ),
         false => (
             format!("Tensors had at most {}", words::bytes(tensors.peak_bytes)),

@@ -13,6 +13,7 @@ mod cells;
 mod early;
 mod encode;
 mod event_json;
+mod flame;
 mod json;
 mod picture;
 mod place;
@@ -24,6 +25,7 @@ mod texts;
 pub use answer::{MOST_READ, Query};
 pub use build::{Builder, TooMuchOpen};
 pub use event_json::{Around, EventFacts, Relative, event_json};
+pub use flame::StretchFlame;
 pub use json::value as number;
 pub use place::Placed;
 

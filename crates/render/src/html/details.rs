@@ -1,6 +1,7 @@
 //! What is known of one event beyond its place on the timeline: arguments, result, stack, meaning. A JSON text
 //! for each, made when the span is kept and read by `web/event.js` on demand.
 
+use super::flame::function;
 use crate::fields::words;
 use ahash::RandomState;
 use event::{Arg, Event, Frame, Kind, Name, Value, What};
@@ -197,6 +198,8 @@ pub struct Stacks {
     frames: HashMap<String, u32, RandomState>,
     known: HashMap<Vec<u32>, u32, RandomState>,
     pub frame_list: Vec<String>,
+    /// The function of each frame, as the flame graph calls it.
+    pub functions: Vec<Name>,
     pub list: Vec<Vec<u32>>,
 }
 
@@ -227,6 +230,8 @@ impl Stacks {
         }
         let index = self.frame_list.len() as u32;
         self.frame_list.push(text.clone());
+        self.functions
+            .push(short(function(frame).to_string()).into());
         self.frames.insert(text, index);
         index
     }

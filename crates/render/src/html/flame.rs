@@ -2,12 +2,16 @@
 //! where the trace has them, and spans inside spans. A path has time, bytes that it allocated and bytes that it moved.
 
 use ahash::RandomState;
+use event::{Frame, Name};
 use std::collections::HashMap;
 
 /// Paths kept apart at most; later ones count for the path they begin with.
 const MAX_NODES: usize = 30_000;
 /// Paths the page shows: the heaviest.
 const MAX_SHOWN: usize = 4_000;
+
+/// Frames of a stack that are followed, from the outermost.
+const MAX_FRAMES: usize = 48;
 
 /// What a node stands for: a category of a span, or a frame of a stack.
 pub const FRAME: u8 = u8::MAX;
@@ -81,6 +85,15 @@ impl Flame {
         node
     }
 
+    /// The node of a stack's innermost frame, outermost frames first; `number` gives their names numbers.
+    pub fn stack(&mut self, stack: &[Frame], mut number: impl FnMut(&Name) -> u32) -> u32 {
+        let mut node = HOST;
+        for frame in stack.iter().rev().take(MAX_FRAMES) {
+            node = self.child(node, number(&function(frame)), FRAME);
+        }
+        node
+    }
+
     /// The innermost frame of a stack at or above a node; None if there is no stack.
     pub fn frame_of(&self, mut node: u32) -> Option<u32> {
         while let Some(found) = self.nodes.get(node as usize) {
@@ -105,6 +118,14 @@ impl Flame {
         if let Some(node) = self.nodes.get_mut(node as usize) {
             node.count += 1;
             node.own[Weight::Time as usize] = node.own[Weight::Time as usize].saturating_add(own);
+        }
+    }
+
+    /// So much of the time at a node was spent in spans inside.
+    pub fn spent_inside(&mut self, node: u32, time: u64) {
+        if let Some(node) = self.nodes.get_mut(node as usize) {
+            let own = &mut node.own[Weight::Time as usize];
+            *own = own.saturating_sub(time);
         }
     }
 
@@ -154,6 +175,14 @@ impl Flame {
             }
         }
         shown
+    }
+}
+
+/// What a frame is called in the graph: one box for a function, whichever its line.
+pub fn function(frame: &Frame) -> Name {
+    match (&frame.symbol, &frame.module) {
+        (Some(name), _) | (None, Some(name)) => name.clone(),
+        (None, None) => format!("{:#x}", frame.address).into(),
     }
 }
 

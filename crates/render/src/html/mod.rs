@@ -2,13 +2,13 @@
 //! around in. Nothing is written before the end: the page needs the whole.
 
 mod allocations;
-mod callers;
+pub(crate) mod callers;
 mod cells;
 pub(crate) mod colour;
 mod details;
 mod durations;
 mod encode;
-mod flame;
+pub(crate) mod flame;
 pub(crate) mod label;
 pub(crate) mod lane_head;
 pub(crate) mod lanes;

@@ -45,6 +45,7 @@ struct Head<'a> {
     limits: &'a BTreeMap<u64, BTreeMap<&'static str, u64>>,
     /// Frames of stacks, and stacks of them, innermost first.
     frames: &'a [String],
+    functions: &'a [Name],
     stacks: &'a [Vec<u32>],
     /// Texts of details; spans that are kept without, for want of room.
     details: usize,
@@ -119,6 +120,7 @@ fn attempt(timeline: &Timeline, flame: &[Node], allocations: &[Allocation]) -> i
         lanes: timeline.lanes.list.iter().map(LaneHead::from).collect(),
         limits: &timeline.limits.0,
         frames: &timeline.details.stacks.frame_list,
+        functions: &timeline.details.stacks.functions,
         stacks: &timeline.details.stacks.list,
         details: details.list.len(),
         without_details: details.missing(),

@@ -1,6 +1,6 @@
 //! A trace with its index: segments are read when somebody asks for them.
 
-use super::board::Board;
+use super::{board::Board, flame::Growing};
 use crate::{commands::input::Progress, embedded, say::say};
 use anyhow::{Context, Result};
 use event::{Meta, Record, Summary};
@@ -35,6 +35,8 @@ pub struct Indexed {
     ahead: Mutex<Vec<u32>>,
     /// Held by the thread that reads ahead.
     reading_ahead: Mutex<()>,
+    /// Flame graphs that are being made.
+    pub growing: Mutex<Growing>,
 }
 
 /// Segments that were placed and may be asked for again.
@@ -188,6 +190,7 @@ impl Indexed {
             read: Mutex::default(),
             ahead: Mutex::default(),
             reading_ahead: Mutex::default(),
+            growing: Mutex::default(),
         }
     }
 

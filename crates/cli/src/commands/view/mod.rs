@@ -4,6 +4,7 @@
 mod board;
 mod browser;
 mod event;
+mod flame;
 mod indexed;
 mod neighbour;
 mod prepare;

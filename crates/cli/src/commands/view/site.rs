@@ -2,7 +2,7 @@
 
 use super::{
     board::Board,
-    event,
+    event, flame,
     indexed::Indexed,
     neighbour::{self, Wanted},
     search,
@@ -50,6 +50,7 @@ impl Site {
             }
             "api/spans" => spans,
             "api/event" => one_event,
+            "api/flame" => flame_graph,
             "api/search" => found,
             "api/instances" => instances,
             "api/next" => next,
@@ -123,6 +124,14 @@ fn spans(trace: &Indexed, parameters: &Parameters) -> Answer {
         return Err(BadRequest::new("to: not behind from").into());
     }
     trace.spans(&query).map(Some)
+}
+
+fn flame_graph(trace: &Indexed, parameters: &Parameters) -> Answer {
+    let (from, to) = (parameters.needed("from")?, parameters.needed("to")?);
+    if from >= to {
+        return Err(BadRequest::new("to: not behind from").into());
+    }
+    flame::flame(trace, from, to).map(Some)
 }
 
 fn one_event(trace: &Indexed, parameters: &Parameters) -> Answer {

@@ -21,10 +21,7 @@ use super::{
     shapes::Shapes,
     wanted::Wanted,
 };
-use event::{Category, Event, Extent, Frame, Layer, Name, Record};
-
-/// Frames of a stack the flame graph follows, from the outermost.
-const MAX_FRAMES: usize = 48;
+use event::{Category, Event, Extent, Layer, Name, Record};
 
 pub struct Timeline {
     /// What all times count from.
@@ -147,7 +144,7 @@ impl Timeline {
                 _ if gpu => flame::GPU,
                 Some(open) => flame.child(open.more.node, name, category),
                 None => {
-                    let parent = stack_node(flame, names, &event.stack);
+                    let parent = flame.stack(&event.stack, |name| names.index(name));
                     flame.child(parent, name, category)
                 }
             };
@@ -345,18 +342,4 @@ fn names_of(names: &mut Names, event: &Event) -> (u32, u32) {
     let name = names.index(&event.name);
     let label = label(event).map_or(name, |label| names.index(&label));
     (name, label)
-}
-
-/// The flame graph's node of a stack, outermost frame first.
-fn stack_node(flame: &mut Flame, names: &mut Names, stack: &[Frame]) -> u32 {
-    let mut node = flame::HOST;
-    for frame in stack.iter().rev().take(MAX_FRAMES) {
-        let name = match (&frame.symbol, &frame.module) {
-            (Some(symbol), _) => names.index(symbol),
-            (None, Some(module)) => names.index(module),
-            (None, None) => names.index(&Name::from(format!("{:#x}", frame.address))),
-        };
-        node = flame.child(node, name, flame::FRAME);
-    }
-    node
 }
