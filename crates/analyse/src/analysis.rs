@@ -124,7 +124,7 @@ impl Report {
         let summary = self.summary.as_ref()?;
         let mut left_out = summary.left_out.clone();
         if let Some(shed) = summary.shed.as_ref().filter(|shed| shed.hides_work()) {
-            left_out.push(format!("--budget {:.2}%", 100.0 * shed.budget));
+            left_out.push(format!("--budget {}%", 100.0 * shed.budget));
         }
         (self.idle.basis == Basis::Launches && !left_out.is_empty()).then(|| {
             format!(

@@ -16,6 +16,8 @@ pub const STACKS: u8 = 3;
 pub const LAUNCHES: u8 = 4;
 /// The runtime's, each of which makes one of the driver's.
 pub const RUNTIME_LAUNCHES: u8 = 5;
+/// What a program does before one of those: `kernel<<<…>>>` is three calls.
+pub const CONFIGURATIONS: u8 = 6;
 /// From here on functions share a gate only by chance.
 const FIRST: u8 = 8;
 
@@ -53,12 +55,14 @@ const TELLING: [&str; 19] = [
 ];
 
 /// Functions that launch one kernel. No argument of theirs is a floating-point number, so their calls can be shed.
-const DRIVER_LAUNCHES: [&str; 3] = [
+const LAUNCHES_OF_THE_DRIVER: [&str; 3] = [
     "cuLaunchKernel",
     "cuLaunchKernelEx",
     "cuLaunchCooperativeKernel",
 ];
-const OF_THE_RUNTIME: [&str; 4] = [
+const CALL_CONFIGURATIONS: [&str; 2] =
+    ["__cudaPushCallConfiguration", "__cudaPopCallConfiguration"];
+const LAUNCHES_OF_THE_RUNTIME: [&str; 4] = [
     "cudaLaunchKernel",
     "cudaLaunchKernelExC",
     "cudaLaunchCooperativeKernel",
@@ -70,11 +74,14 @@ const OF_THE_RUNTIME: [&str; 4] = [
 pub fn class(name: &str, brief: bool) -> u8 {
     let plain = family(name);
     let kind = category(name);
-    if DRIVER_LAUNCHES.contains(&plain) {
+    if LAUNCHES_OF_THE_DRIVER.contains(&plain) {
         return LAUNCHES;
     }
-    if OF_THE_RUNTIME.contains(&plain) {
+    if LAUNCHES_OF_THE_RUNTIME.contains(&plain) {
         return RUNTIME_LAUNCHES;
+    }
+    if CALL_CONFIGURATIONS.contains(&plain) {
+        return CONFIGURATIONS;
     }
     if name.starts_with("__cuda")
         || name.starts_with("nvtx")
@@ -128,6 +135,7 @@ mod tests {
             ("cuLaunchKernelEx_ptsz", false, LAUNCHES),
             ("cudaLaunchKernel_ptsz", false, RUNTIME_LAUNCHES),
             ("__cudaLaunchKernel", false, RUNTIME_LAUNCHES),
+            ("__cudaPopCallConfiguration", false, CONFIGURATIONS),
         ] {
             assert_eq!(class(name, brief), expected, "{name}");
         }

@@ -35,6 +35,7 @@ pub const ORDER: [Class; 4] = [
         gates: &[
             (gate::LAUNCHES, GATE_SHED),
             (gate::RUNTIME_LAUNCHES, GATE_SHED),
+            (gate::CONFIGURATIONS, GATE_SHED),
         ],
     },
 ];
@@ -186,7 +187,13 @@ mod tests {
 
     /// A program of which recording each class takes a share of its time, and the rest another. What it costs in all over
     /// the seconds asked for.
-    fn run(share: f64, launches: bool, classes: [f64; ORDER.len()], rest: f64, seconds: u64) -> (Budget, f64) {
+    fn run(
+        share: f64,
+        launches: bool,
+        classes: [f64; ORDER.len()],
+        rest: f64,
+        seconds: u64,
+    ) -> (Budget, f64) {
         let mut budget = Budget::new(share, launches, Gates::default());
         let (mut spent, mut total) = (1.0, 0.0);
         let strides = seconds * 1_000_000_000 / STRIDE;

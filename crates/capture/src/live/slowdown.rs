@@ -135,7 +135,10 @@ mod tests {
         assert_eq!(after(60, 0.2, 0.0), ASSUMED);
         for (share, expected) in [(0.1, 0.1 / 0.01125), (0.02, 0.02 / 0.01225)] {
             let factor = after(600, share, 0.02);
-            assert!((0.9..1.25).contains(&(factor / expected)), "{share} {factor}");
+            assert!(
+                (0.9..1.25).contains(&(factor / expected)),
+                "{share} {factor}"
+            );
         }
         assert_eq!(after(600, 0.0, 0.0), 1.0);
         assert_eq!(after(600, 0.5, 0.0), MOST);

@@ -203,7 +203,11 @@ fn keys_lead_through_the_screen() {
     tmux.press(&["t", "5"]);
     let processes = tmux.wait_for(&["[processes]", "all processes", "thread"]);
     let line = |name: &str| processes.lines().find(|line| line.contains(name));
-    assert!(!line("all processes").expect("a line").starts_with("        0 "));
+    assert!(
+        !line("all processes")
+            .expect("a line")
+            .starts_with("        0 ")
+    );
     assert!(line("  thread ").expect("a line").starts_with("          "));
     tmux.press(&["Down", "Enter", "1"]);
     tmux.wait_for(&["training (", "[functions]", "cuLaunchKernel"]);

@@ -450,10 +450,7 @@ fn launches_are_shed_last_and_reports_say_so() {
     let run = steps(&["--budget", "0.1%"], &words);
     assert!(run.output.status.success(), "{}", run.stderr());
     let stderr = run.stderr();
-    let (hidden, recorded) = (
-        shed(&run, "launches"),
-        calls(&run, "cuLaunchKernel") as u64,
-    );
+    let (hidden, recorded) = (shed(&run, "launches"), calls(&run, "cuLaunchKernel") as u64);
     assert_eq!(hidden + recorded, made, "{stderr}");
     assert!(hidden > made / 2, "{hidden} {stderr}");
     let count = |number: u64| {
@@ -464,14 +461,21 @@ fn launches_are_shed_last_and_reports_say_so() {
     assert!(stderr.contains(&said), "{said}: {stderr}");
     assert!(stderr.contains(&format!("{} more were not recorded", count(hidden))));
     // Nobody knows from some of the launches when the GPU was idle, or what a step is.
-    let unknown = "unknown: calls were left out (--budget 0.10%)";
+    let unknown = "unknown: calls were left out (--budget 0.1%)";
     assert!(stderr.contains(unknown), "{stderr}");
     assert!(!stderr.contains("Loop:"), "{stderr}");
     // Where launches are counted, they are all recorded.
     for option in [["--window", "0..200"], ["--flight", "1s"]] {
-        let run = steps(&[&["--budget", "0.1%"][..], &option].concat(), &["200", "0", "launches=500"]);
+        let run = steps(
+            &[&["--budget", "0.1%"][..], &option].concat(),
+            &["200", "0", "launches=500"],
+        );
         assert!(!run.stderr().contains(" launches, "), "{}", run.stderr());
-        assert!(!run.stderr().contains("more were not recorded"), "{}", run.stderr());
+        assert!(
+            !run.stderr().contains("more were not recorded"),
+            "{}",
+            run.stderr()
+        );
     }
 }
 

@@ -202,10 +202,7 @@ pub fn left_out(run: &RunOptions) -> Vec<String> {
     let short =
         (!run.min_duration.is_zero()).then(|| format!("--min-duration {:?}", run.min_duration));
     let sample = (run.sample > 1).then(|| format!("--sample 1/{}", run.sample));
-    let budget = run
-        .budget
-        .map(|share| format!("--budget {}%", 100.0 * share));
-    filter.chain(short).chain(sample).chain(budget).collect()
+    filter.chain(short).chain(sample).collect()
 }
 
 /// How the command ended, unless all is well.
