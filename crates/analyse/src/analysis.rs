@@ -121,7 +121,11 @@ impl Report {
     /// Why nobody can say when the GPU was idle: without GPU times that follows from the calls, and some were
     /// left out.
     pub fn idle_unknown(&self) -> Option<String> {
-        let left_out = &self.summary.as_ref()?.left_out;
+        let summary = self.summary.as_ref()?;
+        let mut left_out = summary.left_out.clone();
+        if let Some(shed) = summary.shed.as_ref().filter(|shed| shed.hides_work()) {
+            left_out.push(format!("--budget {}%", 100.0 * shed.budget));
+        }
         (self.idle.basis == Basis::Launches && !left_out.is_empty()).then(|| {
             format!(
                 "unknown: calls were left out ({}) and the trace has no GPU times",
@@ -681,6 +685,8 @@ impl Analysis {
         let idle_busy = idle.all.busy_ns;
         let signs = self.signs.finish();
         let outside = self.outside.finish(self.nesting.threads());
+        let shed = summary.and_then(|summary| summary.shed.as_ref());
+        let is_whole = shed.is_none_or(|shed| !shed.hides_work());
         let (operators, steps, tensors) = self.operators.finish();
         let functions = self.functions.finish(&self.symbols);
         // Other programs' kernels have names that say nothing of it.
@@ -701,7 +707,7 @@ impl Analysis {
             correlation: self.correlation.finish(&self.symbols),
             ioctls: self.ioctls.finish(outside),
             driver_objects: self.driver_objects.finish(),
-            phases: self.phases.finish(wall, &self.symbols, idle_busy),
+            phases: self.phases.finish(wall, &self.symbols, idle_busy, is_whole),
             working: None,
             ranges: self.ranges.finish(),
             managed: self.managed.finish(),

@@ -173,13 +173,14 @@ impl PhasesSweep {
         self.gpu_loops.step(&step, event.start, sums);
     }
 
-    /// `busy` is how long GPUs worked in all.
-    pub fn finish(self, wall: Wall, symbols: &Symbols, busy: u64) -> Phases {
-        let loops = meant(
-            self.loops.finish(symbols),
-            self.gpu_loops.finish(symbols),
-            busy,
-        );
+    /// `busy` is how long GPUs worked in all. `is_whole`: all launches and copies were recorded; otherwise calls make no
+    /// loop that says anything.
+    pub fn finish(self, wall: Wall, symbols: &Symbols, busy: u64, is_whole: bool) -> Phases {
+        let host = match is_whole {
+            true => self.loops.finish(symbols),
+            false => Vec::new(),
+        };
+        let loops = meant(host, self.gpu_loops.finish(symbols), busy);
         let cuts = Cuts {
             first_use: self.first_use,
             first_launch: self.first_launch,

@@ -12,7 +12,12 @@ pub const QUERIES: u8 = 1;
 pub const COPIES: u8 = 2;
 /// No function: the stacks that calls come with.
 pub const STACKS: u8 = 3;
+/// The driver's launches, one kernel each.
 pub const LAUNCHES: u8 = 4;
+/// The runtime's, each of which makes one of the driver's.
+pub const RUNTIME_LAUNCHES: u8 = 5;
+/// What a program does before one of those: `kernel<<<…>>>` is three calls.
+pub const CONFIGURATIONS: u8 = 6;
 /// From here on functions share a gate only by chance.
 const FIRST: u8 = 8;
 
@@ -49,11 +54,35 @@ const TELLING: [&str; 19] = [
     "cuEventCreate",
 ];
 
-/// The class of a function. `brief`: its arguments are all in registers and its record is one slot; only such calls
-/// can be shed one by one.
+/// Functions that launch one kernel. No argument of theirs is a floating-point number, so their calls can be shed.
+const LAUNCHES_OF_THE_DRIVER: [&str; 3] = [
+    "cuLaunchKernel",
+    "cuLaunchKernelEx",
+    "cuLaunchCooperativeKernel",
+];
+const CALL_CONFIGURATIONS: [&str; 2] =
+    ["__cudaPushCallConfiguration", "__cudaPopCallConfiguration"];
+const LAUNCHES_OF_THE_RUNTIME: [&str; 4] = [
+    "cudaLaunchKernel",
+    "cudaLaunchKernelExC",
+    "cudaLaunchCooperativeKernel",
+    "__cudaLaunchKernel",
+];
+
+/// The class of a function. `brief`: its arguments are all in registers and its record is one slot; besides launches only
+/// such calls can be shed one by one.
 pub fn class(name: &str, brief: bool) -> u8 {
     let plain = family(name);
     let kind = category(name);
+    if LAUNCHES_OF_THE_DRIVER.contains(&plain) {
+        return LAUNCHES;
+    }
+    if LAUNCHES_OF_THE_RUNTIME.contains(&plain) {
+        return RUNTIME_LAUNCHES;
+    }
+    if CALL_CONFIGURATIONS.contains(&plain) {
+        return CONFIGURATIONS;
+    }
     if name.starts_with("__cuda")
         || name.starts_with("nvtx")
         || plain.contains("Profiler")
@@ -65,7 +94,6 @@ pub fn class(name: &str, brief: bool) -> u8 {
     match kind {
         Category::Query if brief => QUERIES,
         Category::Transfer if brief && is_linear(plain) => COPIES,
-        Category::Kernel => LAUNCHES,
         _ => shared(name),
     }
 }
@@ -104,6 +132,10 @@ mod tests {
             ("cuMemcpyHtoDAsync_v2", true, COPIES),
             ("cudaMemcpy", true, COPIES),
             ("cuLaunchKernel", false, LAUNCHES),
+            ("cuLaunchKernelEx_ptsz", false, LAUNCHES),
+            ("cudaLaunchKernel_ptsz", false, RUNTIME_LAUNCHES),
+            ("__cudaLaunchKernel", false, RUNTIME_LAUNCHES),
+            ("__cudaPopCallConfiguration", false, CONFIGURATIONS),
         ] {
             assert_eq!(class(name, brief), expected, "{name}");
         }
@@ -114,6 +146,8 @@ mod tests {
             ("cuMemcpyHtoD_v2", false),
             ("cuStreamSynchronize", true),
             ("ncclAllReduce", false),
+            // One call of this launches several kernels.
+            ("cuLaunchCooperativeKernelMultiDevice", false),
         ] {
             assert!((FIRST..GATES as u8).contains(&class(name, brief)), "{name}");
         }

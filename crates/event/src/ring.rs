@@ -118,7 +118,9 @@ pub struct Counters {
     pub spent: AtomicU64,
     /// Tenths of nanoseconds that recording a call costs, as measured in the program; 0: not known.
     pub cost: AtomicU64,
-    pub unused: [u64; 5],
+    /// The same of a call that is shed.
+    pub shed_cost: AtomicU64,
+    pub unused: [u64; 4],
     /// Which calls are recorded: [`GATE_OPEN`] and so on, by a function's class (`cuda::gate`). A cache line of its own: every
     /// call reads it, and it hardly ever changes.
     pub gates: [AtomicU8; GATES],

@@ -60,8 +60,29 @@ pub struct Shed {
     /// Shares of the busiest thread's time.
     pub budget: f64,
     pub spent: f64,
+    /// The part of what was spent that went to hooks which recorded nothing: less is not possible.
+    pub hooks: f64,
     /// Calls that were made and are not in the trace, by what they are; of stacks, calls that have none.
     pub calls: BTreeMap<String, u64>,
+}
+
+impl Shed {
+    /// What copies and launches are called in `calls`.
+    pub const COPIES: &str = "small copies";
+    pub const LAUNCHES: &str = "launches";
+
+    pub fn launches(&self) -> u64 {
+        self.of(Self::LAUNCHES)
+    }
+
+    /// Whether the GPU had work that the trace does not know.
+    pub fn hides_work(&self) -> bool {
+        self.launches() > 0 || self.of(Self::COPIES) > 0
+    }
+
+    fn of(&self, class: &str) -> u64 {
+        self.calls.get(class).copied().unwrap_or(0)
+    }
 }
 
 /// One of so many calls was recorded.

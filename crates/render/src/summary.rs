@@ -5,7 +5,7 @@ use crate::{
     units::{count, counted},
 };
 use analyse::{Counts, Report, functions::FunctionRow};
-use event::{Category, Hooks, Layer, Overhead};
+use event::{Category, Hooks, Layer, Overhead, Shed};
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -73,9 +73,13 @@ pub(crate) fn userspace(text: &mut String, report: &Report) {
     queries(text, report);
     let _ = writeln!(
         text,
-        "  Kernel launches: {}{}",
+        "  Kernel launches: {}{}{}",
         counts.launches,
-        graphs(counts)
+        graphs(counts),
+        match launches_shed(report) {
+            0 => String::new(),
+            shed => format!("; {} more were not recorded", count(shed)),
+        }
     );
     let _ = writeln!(text, "  Memory allocations: {}", counts.allocations);
     let _ = writeln!(
@@ -104,6 +108,12 @@ fn sampled(text: &mut String, report: &Report) {
     }
 }
 
+/// Launches that were not recorded because that would have cost too much.
+fn launches_shed(report: &Report) -> u64 {
+    let shed = (report.summary.as_ref()).and_then(|summary| summary.shed.as_ref());
+    shed.map_or(0, Shed::launches)
+}
+
 /// What was not recorded because it would have cost too much.
 fn shed(text: &mut String, report: &Report) {
     let Some(shed) = report
@@ -114,9 +124,14 @@ fn shed(text: &mut String, report: &Report) {
         return;
     };
     let percent = |share: f64| format!("{:.1} %", 100.0 * share);
+    let counts = &report.overview.counts;
+    let launches = (counts.launches + counts.captured_launches).saturating_add(shed.launches());
     let calls: Vec<String> = (shed.calls.iter())
         .filter(|(_, calls)| **calls > 0)
-        .map(|(what, calls)| format!("{} {}", count(*calls), crate::printable(what)))
+        .map(|(what, calls)| match what == Shed::LAUNCHES {
+            true => format!("{} of {} launches", count(*calls), count(launches)),
+            false => format!("{} {}", count(*calls), crate::printable(what)),
+        })
         .collect();
     let calls = match calls.is_empty() {
         true => "nothing".to_owned(),

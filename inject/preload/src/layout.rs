@@ -176,6 +176,8 @@ pub const MARGIN: u64 = 64;
 const _: () = {
     // Rows are found by shifting a function's number, and never straddle a cache line.
     assert!(size_of::<Entry>().is_power_of_two() && size_of::<Entry>() <= 64);
+    // `stage::gate` copies one by two stores.
+    assert!(size_of::<Entry>() == 2 * size_of::<[u64; 2]>());
     // A call touches one cache line of it.
     assert!(size_of::<Thread>() == 64);
 };

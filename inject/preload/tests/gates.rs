@@ -75,3 +75,23 @@ fn what_is_shed_is_recorded_if_it_fails() {
     );
     assert_eq!(run.drained.shed(QUERIES), 90);
 }
+
+#[test]
+fn launches_are_shed_with_their_arguments_on_the_stack() {
+    for options in ["", "stack\n", "clock host\n"] {
+        let run = run(options, &[(LAUNCHES, GATE_SHED)]);
+        let recorded: Vec<_> = (run.drained.calls.iter())
+            .filter(|call| run.name(call) == "cuLaunchKernel")
+            .collect();
+        assert_eq!(recorded.len(), 10, "{options}");
+        assert_eq!(run.drained.shed(LAUNCHES), 90, "{options}");
+        for call in recorded {
+            // Every argument is there, also of a call that is recorded when it has failed.
+            assert_eq!((call.result, call.args), (1, [0, 1, 2, 3]), "{options}");
+            let words = call.payload.chunks_exact(8).take(5);
+            let low = |word: &[u8]| u32::from_le_bytes(word[..4].try_into().expect("four bytes"));
+            assert_eq!(words.map(low).collect::<Vec<_>>(), [4, 5, 6, 70, 0x88]);
+            assert!(call.exit >= call.enter);
+        }
+    }
+}

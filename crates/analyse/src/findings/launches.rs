@@ -6,6 +6,10 @@ use crate::{Role, Working};
 use event::Category;
 
 pub fn look(seen: &FindingInput<'_>, found: &mut Vec<Finding>) {
+    let shed = (seen.report.summary.as_ref()).and_then(|summary| summary.shed.as_ref());
+    if shed.is_some_and(|shed| shed.launches() > 0) {
+        return;
+    }
     found.extend(sync_each_launch(seen));
     found.extend(small_launches(seen));
     found.extend(default_stream(seen));

@@ -6,6 +6,7 @@
 pub mod budget;
 pub mod flight;
 pub mod gates;
+pub mod slowdown;
 pub mod steps;
 pub mod trigger;
 pub mod window;

@@ -40,6 +40,11 @@ impl CounterPage {
         self.word(offset_of!(Counters, cost)) as f64 / 10.0
     }
 
+    /// The same of a call that is shed.
+    pub fn shed_cost(&self) -> f64 {
+        self.word(offset_of!(Counters, shed_cost)) as f64 / 10.0
+    }
+
     /// Calls that were not recorded and that no ring counts.
     pub fn lost(&self) -> u64 {
         self.word(offset_of!(Counters, lost))

@@ -20,10 +20,9 @@
 
 use super::clock;
 use super::ring::{Ring, SlotWords};
-use super::shedding::Shed;
+use super::shedding::{SHED_GATES, Shed};
 use crate::call::item::{Batch, Item, PayloadRange, Step, Within};
 use crate::clock::monotonic;
-use crate::live::budget::ORDER;
 use cuda::capture::MAX_PAYLOAD_SLOTS;
 use event::note::{MOST_PAYLOADS, Note};
 use event::ring::{FLAG_NOTE, FLAG_PAYLOADS, FLAG_UNWOUND, FLAG_WITHIN, payload_within};
@@ -152,15 +151,21 @@ impl Reader {
         true
     }
 
+    /// What has been shed so far.
+    pub fn shed(&self) -> Shed {
+        Shed(SHED_GATES.map(|gate| self.ring.shed(gate)))
+    }
+
     /// What was shed since the last time, and the ticks that the thread has spent.
     pub fn take_shed(&mut self) -> (Shed, u64) {
-        let now: Shed = std::array::from_fn(|place| self.ring.shed(ORDER[place].0));
-        let spent = self.ring.spent();
-        // What the program has spoilt is not believed.
-        let shed = std::array::from_fn(|place| now[place].saturating_sub(self.shed[place]));
-        let ticks = spent.saturating_sub(self.spent);
-        (self.shed, self.spent) = (now, spent);
-        (shed, ticks)
+        let (now, spent) = (self.shed(), self.ring.spent());
+        // A call that fails is counted until it has returned. What the program has spoilt is not believed.
+        let more = std::array::from_fn(|place| now.0[place].saturating_sub(self.shed.0[place]));
+        for (most, now) in self.shed.0.iter_mut().zip(now.0) {
+            *most = (*most).max(now);
+        }
+        let ticks = spent.saturating_sub(std::mem::replace(&mut self.spent, spent));
+        (Shed(more), ticks)
     }
 
     /// There is nothing to read.

@@ -308,18 +308,18 @@ impl Drainer<'_> {
             return;
         };
         if self.last || shedding.is_due(now) {
-            for ring in self.sources.iter_mut().flat_map(|source| &mut source.rings) {
-                if let ArenaEntry::Ring {
-                    reader,
-                    number: Some(number),
-                } = ring
-                {
-                    shedding.look_at(*number, reader);
-                }
+            for (number, reader) in rings(&mut self.sources) {
+                shedding.look_at(number, reader);
             }
-            shedding.decide(now, self.counters);
+            shedding.settle(now);
         }
-        shedding.stride(now);
+        if shedding.is_stride(now) {
+            let busiest = shedding.busiest();
+            let mut all = rings(&mut self.sources);
+            let ring = busiest.and_then(|busiest| all.find(|(number, _)| *number == busiest));
+            let shed = ring.map(|(_, reader)| reader.shed());
+            shedding.stride(now, shed, self.counters);
+        }
         if self.last {
             let _ = self.messages.send(Message::Shed(shedding.report(now)));
         }
@@ -506,6 +506,18 @@ impl Drainer<'_> {
             }
         }
     }
+}
+
+/// Those that a thread has, by their numbers.
+fn rings(sources: &mut [ProcessRings]) -> impl Iterator<Item = (usize, &mut Reader)> {
+    let all = sources.iter_mut().flat_map(|source| &mut source.rings);
+    all.filter_map(|ring| match ring {
+        ArenaEntry::Ring {
+            reader,
+            number: Some(number),
+        } => Some((*number, &mut **reader)),
+        _ => None,
+    })
 }
 
 impl Moved {

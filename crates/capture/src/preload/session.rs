@@ -60,6 +60,8 @@ pub struct Options {
     pub gates: Gates,
     /// What recording may cost, as a share of the busiest thread's time.
     pub budget: Option<f64>,
+    /// All launches must be recorded.
+    pub keeps_launches: bool,
     /// The program runs already: its kernels were named before anybody looked.
     pub running: bool,
 }
@@ -156,7 +158,8 @@ impl Session {
         // Rings are files, one for each process.
         files::raise_limit();
         let shedding = self.options.budget.map(|share| {
-            let budget = Budget::new(share, self.options.gates.clone());
+            let may_shed_launches = !self.options.keeps_launches;
+            let budget = Budget::new(share, may_shed_launches, self.options.gates.clone());
             let clock = first_clock(first);
             Shedding::new(budget, clock.length(1 << 20) as f64 / f64::from(1 << 20))
         });

@@ -99,6 +99,10 @@ impl Source for Preload {
             window: run.window.clone(),
             gates: joining.gates.clone(),
             budget: run.budget,
+            // Work on the GPU and probes in kernels are understood by the calls.
+            keeps_launches: run.counts_steps
+                || run.probes.is_some()
+                || joining.plan.has(|about| about.provides.gpu_times),
             running: run.pid().is_some(),
         })?;
         if run.pid().is_some() {

@@ -105,6 +105,8 @@ pub struct RunOptions {
     pub window: Option<WindowOptions>,
     /// What recording may cost, as a share of the busiest thread's time.
     pub budget: Option<f64>,
+    /// Steps are counted as the run goes on, by launches.
+    pub counts_steps: bool,
     /// On softgpu.
     pub simulate: bool,
     pub softgpu: Option<Softgpu>,

@@ -107,11 +107,28 @@ fn usual(run: &RunOptions, registry: Registry) -> Result<Plan, PlanError> {
         (None, Some((_, source))) => sources.push(*source),
         (None, None) => {}
     }
+    left_out.extend(better_if_named(run, registry, &sources));
     Ok(Plan {
         sources: registry.in_order(&sources),
         left_out,
         ..Plan::default()
     })
+}
+
+/// Of a process that runs already, without calls: how to have them. Nothing is loaded into a process unless somebody asks
+/// for it.
+fn better_if_named(run: &RunOptions, registry: Registry, taken: &[SourceRef]) -> Option<String> {
+    let pid = run.pid()?;
+    let calls = |source: &SourceRef| source.about().provides.calls;
+    if taken.iter().any(calls) {
+        return None;
+    }
+    let source = (registry.all()).find(|source| calls(source) && source.available(run).is_ok())?;
+    Some(format!(
+        "CUDA calls were not recorded; this records them, by loading a library into the process (docs/ATTACH.md): \
+         cutrace --method={},cupti -p {pid}",
+        source.about().name
+    ))
 }
 
 /// These, or why one of them cannot be had.
@@ -152,7 +169,7 @@ fn everything(run: &RunOptions, registry: Registry) -> Plan {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{About, Joining, Running, Source, SourceError, Subject};
+    use super::super::{About, Joining, Provides, Running, Source, SourceError, Subject};
     use super::*;
 
     /// A source that is nothing but its answers.
@@ -169,6 +186,7 @@ mod tests {
             // Tests do not end before their fakes do.
             Box::leak(Box::new(About {
                 name: self.about.name,
+                provides: self.about.provides,
                 ..About::EMPTY
             }))
         }
@@ -273,6 +291,40 @@ mod tests {
         };
         let why = Plan::of(&machine, none).expect_err("no way");
         assert_eq!(why.to_string(), "-a: not here: type: sudo cutrace …");
+    }
+
+    #[test]
+    fn a_process_without_calls_is_told_how_to_have_them() {
+        let calls = |name, works, auto| Fake {
+            about: About {
+                name,
+                provides: Provides {
+                    calls: true,
+                    ..Provides::NOTHING
+                },
+                ..About::EMPTY
+            },
+            ..fake(name, works, auto)
+        };
+        let words = |root: bool, enter: bool| {
+            let all = registry(vec![
+                calls("hooks", enter, Auto::No),
+                calls("probes", root, Auto::Main(2)),
+                fake("requests", true, Auto::Main(1)),
+            ]);
+            let process = RunOptions {
+                subject: Subject::Process(42),
+                ..RunOptions::default()
+            };
+            Plan::of(&process, all).expect("a plan").left_out
+        };
+        assert_eq!(words(true, true).len(), 0);
+        assert_eq!(words(false, false).len(), 1);
+        let said = &words(false, true)[1];
+        assert!(
+            said.ends_with("cutrace --method=hooks,cupti -p 42"),
+            "{said}"
+        );
     }
 
     #[test]

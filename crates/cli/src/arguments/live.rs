@@ -36,8 +36,9 @@ pub struct LiveLine {
     trigger: Option<Trigger>,
     /// What recording may cost the program's busiest thread: 2%. What costs more is counted, not recorded
     ///
-    /// Queries are left out first, then stacks, then copies of up to 64 KiB; errors, launches, allocations and frees never. GPU
-    /// times are not recorded with --budget, unless --method asks for them: they cost more than hooks.
+    /// Queries are left out first, then stacks, then copies of up to 64 KiB, then kernel launches; errors, waits, allocations
+    /// and frees never. GPU times are not recorded with --budget, unless --method asks for them: they cost more than hooks. With
+    /// GPU times, with --flight and with a window of steps, all launches are recorded.
     #[arg(long, value_name = "PERCENT", value_parser = budget)]
     budget: Option<f64>,
 }
@@ -45,6 +46,8 @@ pub struct LiveLine {
 impl LiveLine {
     /// Fills in what sources need to know.
     pub fn choose(self, run: &mut RunOptions) -> Option<FlightOptions> {
+        run.counts_steps =
+            self.flight.is_some() || matches!(self.window, Some(WindowOptions::Steps { .. }));
         run.window = self.window;
         run.budget = self.budget;
         let (length, most) = self.flight?;

@@ -195,8 +195,20 @@ fn keys_lead_through_the_screen() {
     tmux.wait_for(&["function (by time)", "cuLaunchKernel"]);
     tmux.press(&["s"]);
     tmux.wait_for(&["function (by calls)", "cuLaunchKernel"]);
-    tmux.press(&["5"]);
-    tmux.wait_for(&["[processes]", "all processes", "thread"]);
+    tmux.press(&["t"]);
+    let totals = tmux.wait_for(&["calls      mean  function (by calls)", "cuInit"]);
+    let init = totals.lines().find(|line| line.ends_with("cuInit"));
+    let words: Vec<&str> = init.expect("a line").split_whitespace().collect();
+    assert_eq!(words[2], "1", "{totals}");
+    tmux.press(&["t", "5"]);
+    let processes = tmux.wait_for(&["[processes]", "all processes", "thread"]);
+    let line = |name: &str| processes.lines().find(|line| line.contains(name));
+    assert!(
+        !line("all processes")
+            .expect("a line")
+            .starts_with("        0 ")
+    );
+    assert!(line("  thread ").expect("a line").starts_with("          "));
     tmux.press(&["Down", "Enter", "1"]);
     tmux.wait_for(&["training (", "[functions]", "cuLaunchKernel"]);
     tmux.press(&["p"]);

@@ -417,6 +417,12 @@ fn a_killed_recorder_leaves_the_last_seconds() {
     );
 }
 
+/// What was shed of a class.
+fn shed(run: &Run, class: &str) -> u64 {
+    let calls = &run.summary()["shed"]["calls"];
+    calls[class].as_u64().expect("a number")
+}
+
 #[test]
 fn what_costs_too_much_is_shed_and_counted() {
     let words = ["400", "5000", "questions=1000"];
@@ -425,17 +431,52 @@ fn what_costs_too_much_is_shed_and_counted() {
     assert_eq!(asked, 400_000, "{}", full.stderr());
     let run = steps(&["--budget", "0.1%"], &words);
     assert!(run.output.status.success(), "{}", run.stderr());
-    let shed = run.summary()["shed"]["calls"]["queries"]
-        .as_u64()
-        .expect("a number");
+    let queries = shed(&run, "queries");
     let recorded = calls(&run, "cuDriverGetVersion") as u64;
-    assert_eq!(recorded + shed, 400_000, "{}", run.stderr());
-    assert!(shed > 200_000, "{shed} shed: {}", run.stderr());
-    // Never launches, copies only when nothing else is left.
-    assert_eq!(calls(&run, "cuLaunchKernel"), 2002);
+    assert_eq!(recorded + queries, 400_000, "{}", run.stderr());
+    assert!(queries > 200_000, "{queries} shed: {}", run.stderr());
+    let launched = calls(&run, "cuLaunchKernel") as u64;
+    assert_eq!(launched + shed(&run, "launches"), 2002);
     assert_eq!(calls(&run, "cuMemAlloc_v2"), 1);
+    assert_eq!(calls(&run, "cuCtxSynchronize"), 400);
     assert!(run.stderr().contains("Shed: "), "{}", run.stderr());
     assert_eq!(run.summary()["lost"], 0);
+}
+
+#[test]
+fn launches_are_shed_last_and_reports_say_so() {
+    let words = ["200", "0", "launches=2000"];
+    let made = 200 * 2005 + 2;
+    let run = steps(&["--budget", "0.1%"], &words);
+    assert!(run.output.status.success(), "{}", run.stderr());
+    let stderr = run.stderr();
+    let (hidden, recorded) = (shed(&run, "launches"), calls(&run, "cuLaunchKernel") as u64);
+    assert_eq!(hidden + recorded, made, "{stderr}");
+    assert!(hidden > made / 2, "{hidden} {stderr}");
+    let count = |number: u64| {
+        let digits = number.to_string();
+        digits.split_at(digits.len() - 3).0.to_owned() + "," + digits.split_at(digits.len() - 3).1
+    };
+    let said = format!("Shed: {} of {} launches", count(hidden), count(made));
+    assert!(stderr.contains(&said), "{said}: {stderr}");
+    assert!(stderr.contains(&format!("{} more were not recorded", count(hidden))));
+    // Nobody knows from some of the launches when the GPU was idle, or what a step is.
+    let unknown = "unknown: calls were left out (--budget 0.1%)";
+    assert!(stderr.contains(unknown), "{stderr}");
+    assert!(!stderr.contains("Loop:"), "{stderr}");
+    // Where launches are counted, they are all recorded.
+    for option in [["--window", "0..200"], ["--flight", "1s"]] {
+        let run = steps(
+            &[&["--budget", "0.1%"][..], &option].concat(),
+            &["200", "0", "launches=500"],
+        );
+        assert!(!run.stderr().contains(" launches, "), "{}", run.stderr());
+        assert!(
+            !run.stderr().contains("more were not recorded"),
+            "{}",
+            run.stderr()
+        );
+    }
 }
 
 #[test]

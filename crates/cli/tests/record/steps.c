@@ -1,9 +1,10 @@
 // A loop as training programs have it: some kernels, a wait, a few questions, a small copy.
 //   steps STEPS MICROSECONDS [WORD=N …]
 // MICROSECONDS is the pause in a step. slow=N: step N pauses for a second. stuck=N: the wait of step N takes four
-// seconds, for work that does not end before. oom=N: step N asks for more memory than there is. questions=N: so many a
-// step. start=N, stop=N: cuProfilerStart and cuProfilerStop before these steps. exit=N: its status. kill=N: the signal
-// that it sends itself at the end. Prints a line for each step: its number and CLOCK_MONOTONIC in nanoseconds.
+// seconds, for work that does not end before. oom=N: step N asks for more memory than there is. questions=N,
+// launches=N: so many more a step. start=N, stop=N: cuProfilerStart and cuProfilerStop before these steps. exit=N: its
+// status. kill=N: the signal that it sends itself at the end. Prints a line for each step: its number and
+// CLOCK_MONOTONIC in nanoseconds.
 #include <dlfcn.h>
 #include <signal.h>
 #include <stdio.h>
@@ -79,6 +80,8 @@ int main(int count, char **given) {
             if (launch(function[order[i]], 1, 1, 1, 1 + step % 1000, 1, 1, 0, 0, 0, 0)) return 6;
         copy(memory, bytes, sizeof bytes);
         for (long i = 0; i < option("questions"); i++) ask(&version);
+        for (long i = 0; i < option("launches"); i++)
+            if (launch(function[2], 1, 1, 1, 1, 1, 1, 0, 0, 0, 0)) return 6;
         if (step == option("oom")) {
             unsigned long long more;
             printf("asked %d\n", allocate(&more, (size_t)1 << 60));

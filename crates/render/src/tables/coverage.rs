@@ -100,6 +100,13 @@ fn missing(report: &Report, style: &Style) -> Vec<String> {
         lines
             .push("The trace has no summary at its end: it was cut off, or the tracer died".into());
     }
+    let shed = (report.summary.as_ref()).and_then(|summary| summary.shed.as_ref());
+    if let Some(shed) = shed.filter(|shed| shed.launches() > 0) {
+        lines.push(format!(
+            "Launches not recorded: {} (--budget). Steps and idle time are unknown; figures by kernel are of the other launches",
+            count(shed.launches())
+        ));
+    }
     if !report.calls_watched() {
         lines.push("No CUDA calls were traced".into());
     }

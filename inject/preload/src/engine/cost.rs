@@ -1,4 +1,4 @@
-//! What recording a call costs here, measured: a function of our own is called through a thunk and
+//! What a hooked call costs here, measured: a function of our own is called through a thunk and
 //! directly, a few thousand times, before anything of the program's is hooked. Its records go into
 //! memory that nobody reads.
 
@@ -7,8 +7,8 @@ use super::thunks;
 use crate::layout::{Stage, Thread};
 use crate::sys;
 use core::hint::black_box;
-use core::sync::atomic::{AtomicUsize, Ordering};
-use event::ring::{RingHeader, ring_stride};
+use core::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use event::ring::{GATE_SHED, GATES, RingHeader, ring_stride};
 
 const SLOTS: u32 = 256;
 const BYTES: usize = ring_stride(SLOTS);
@@ -27,8 +27,36 @@ extern "C" fn measured(value: *mut usize) -> u32 {
 
 type Function = extern "C" fn(*mut usize) -> u32;
 
-/// Tenths of nanoseconds that recording adds to a call; None if it is unknown.
-pub fn measure(stage: &Stage) -> Option<u64> {
+/// Tenths of nanoseconds that are added to a call; 0: not known.
+#[derive(Clone, Copy)]
+pub struct Costs {
+    pub recorded: u64,
+    /// It is counted and nothing else.
+    pub shed: u64,
+}
+
+static RECORDED: AtomicU64 = AtomicU64::new(0);
+static SHED: AtomicU64 = AtomicU64::new(0);
+/// All gates shed.
+static GATES_SHED: [AtomicU8; GATES] = [const { AtomicU8::new(GATE_SHED) }; GATES];
+
+/// What has been measured, for every session of the process.
+pub fn known() -> Costs {
+    Costs {
+        recorded: RECORDED.load(Ordering::Relaxed),
+        shed: SHED.load(Ordering::Relaxed),
+    }
+}
+
+/// Measures it, once.
+pub fn measure(stage: &Stage) {
+    if let Some(Costs { recorded, shed }) = of_a_call(stage) {
+        RECORDED.store(recorded, Ordering::Relaxed);
+        SHED.store(shed, Ordering::Relaxed);
+    }
+}
+
+fn of_a_call(stage: &Stage) -> Option<Costs> {
     // SAFETY: fresh memory, all zeros.
     let ring = unsafe {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
@@ -57,13 +85,22 @@ pub fn measure(stage: &Stage) -> Option<u64> {
         // SAFETY: it calls the function above.
         unsafe { core::mem::transmute::<usize, Function>(thunk) }
     });
-    let cost = thunk.map(|thunk| {
-        let (mut direct, mut recorded) = (u64::MAX, u64::MAX);
+    let costs = thunk.map(|thunk| {
+        // SAFETY: the stage's variable; nothing else is called yet.
+        let gates = unsafe { &*stage.gates };
+        let (mut direct, mut recorded, mut shed) = (u64::MAX, u64::MAX, u64::MAX);
         for _ in 0..BATCHES {
             direct = direct.min(time(measured));
             recorded = recorded.min(time(thunk));
+            let theirs = gates.swap(GATES_SHED.as_ptr().cast_mut(), Ordering::Relaxed);
+            shed = shed.min(time(thunk));
+            gates.store(theirs, Ordering::Relaxed);
         }
-        recorded.saturating_sub(direct) * 10 / u64::from(CALLS)
+        let added = |time: u64| time.saturating_sub(direct) * 10 / u64::from(CALLS);
+        Costs {
+            recorded: added(recorded),
+            shed: added(shed),
+        }
     });
     let thread = THREAD.swap(0, Ordering::Relaxed) as *mut Thread;
     if !thread.is_null() {
@@ -80,7 +117,7 @@ pub fn measure(stage: &Stage) -> Option<u64> {
         row.write_bytes(0, 1);
         sys::unmap(ring, BYTES);
     }
-    cost
+    costs
 }
 
 static THREAD: AtomicUsize = AtomicUsize::new(0);

@@ -2,6 +2,7 @@
 //! side of the program has cost. Mapped before the program can give up any rights, and inherited by
 //! its children.
 
+use super::cost::Costs;
 use super::report::{self, Line};
 use crate::layout::Stage;
 use crate::sys::{self, File};
@@ -14,7 +15,8 @@ static ALONE: Counters = Counters {
     lost: AtomicU64::new(0),
     spent: AtomicU64::new(0),
     cost: AtomicU64::new(0),
-    unused: [0; 5],
+    shed_cost: AtomicU64::new(0),
+    unused: [0; 4],
     gates: [const { AtomicU8::new(0) }; GATES],
     open_ranges: AtomicU64::new(0),
 };
@@ -55,9 +57,11 @@ pub fn start(stage: &Stage) {
     }
 }
 
-/// What recording a call costs, for the tracer, which decides what to record.
-pub fn tell_cost(tenths: u64) {
-    counters().cost.store(tenths, Ordering::Relaxed);
+/// What a call costs, for the tracer, which decides what to record.
+pub fn tell_costs(costs: Costs) {
+    let counters = counters();
+    counters.cost.store(costs.recorded, Ordering::Relaxed);
+    counters.shed_cost.store(costs.shed, Ordering::Relaxed);
 }
 
 /// The session is over: what is still counted goes nowhere.

@@ -82,9 +82,9 @@ pub unsafe extern "C" fn cutrace_engine(stage: *const Stage, engine: *mut Engine
         report::say_command();
         thunks::start(stage.common);
         rings::start(stage);
-        let cost = cost::measure(stage);
-        report::say_cost(cost);
-        counters::tell_cost(cost.unwrap_or(0));
+        cost::measure(stage);
+        report::say_cost(cost::known().recorded);
+        counters::tell_costs(cost::known());
         quiet::prepare(stage, options.spare_rings);
         // After the cost is measured: what a stack costs depends on its depth.
         if options.has_stacks() {
@@ -159,6 +159,7 @@ unsafe extern "C" fn attach(session: *const u8, bytes: usize) -> bool {
         let options = select::Options::read(session);
         changes::only_code();
         counters::start(stage);
+        counters::tell_costs(cost::known());
         rings::set_capacity(options.ring_slots);
         rings::begin_again();
         if options.has_stacks() {

@@ -211,8 +211,8 @@ pub fn say(lines: &[u8]) {
 }
 
 /// What recording a call costs, in tenths of nanoseconds.
-pub fn say_cost(cost: Option<u64>) {
-    if let Some(cost) = cost {
+pub fn say_cost(cost: u64) {
+    if cost > 0 {
         let mut line = Line::<40>::new();
         let _ = writeln!(line, "cost {}.{}", cost / 10, cost % 10);
         say(line.bytes());

@@ -38,7 +38,7 @@ cutrace_closed:
     jnz .Lbrief_open
     jmp .Lwhole_open
 
-    # Only brief functions are shed: their arguments are in registers.
+    # Functions without arguments in vector registers are shed, and no others.
 .Lclosed_shed:
     push rcx
     .cfi_adjust_cfa_offset 8
@@ -63,56 +63,72 @@ cutrace_closed:
     push rsi
     push rdx
     push rcx
-    cutrace_call_function
+    push r8
+    push r9
+    push r10
+    push r15
+    .cfi_offset r15, -112
+    movzx r11d, word ptr [r13 + {entry_stack_words}]
+    test r11d, r11d
+    jz 2f
+    cutrace_copy_stack_arguments
+2:  cutrace_call_function
     test eax, eax
     jz .Lclosed_return
     # An answer, not an error.
     cmp eax, {not_ready}
-    je .Lclosed_return
-    jmp .Lclosed_failed
+    jne .Lclosed_failed
 .Lclosed_return:
     .cfi_remember_state
     lea rsp, [rbp - 32]
+    .cfi_restore r15
     cutrace_leave
     ret
     .cfi_restore_state
 
-    # As the shorter way does, when all is over. Without room the call has been counted.
+    # Recorded as the call of a function that returns at once what this one has returned: a row like its own, on the
+    # stack, whose gate is always open.
 .Lclosed_failed:
-    mov r10, rax
-    mov r11, rdx
-    mov rcx, [rbp - 64]
-    mov rdx, [rbp - 56]
-    mov rsi, [rbp - 48]
-    mov rdi, [rbp - 40]
+    mov r15, rax
     mov r8, [rip + cutrace_thread@GOTTPOFF]
-    cutrace_find_ring r8, r9, .Lclosed_unrecorded
-    mov rbx, [r9 + {ring_head}]
-    cmp rbx, fs:[r8 + {thread_limit}]
-    jae .Lclosed_unrecorded
+    cutrace_find_ring r8, r9, 3f
     movzx eax, byte ptr [r13 + {entry_gate}]
     dec qword ptr [r9 + {ring_shed} + 8 * rax]
-    mov ebx, 1
-    xadd [r9 + {ring_head}], rbx
-    lea r12d, [rbx + 1]
-    and rbx, fs:[r8 + {thread_mask}]
-    cutrace_find_slot r8
-    cutrace_fill
-    rdtsc
-    shl rdx, 32
-    or rax, rdx
-    shl r12, 32
-    mov ecx, r10d
-    or r12, rcx
-    mov [rbx + {slot_enter}], rax
-    mov [rbx + {slot_result}], r12
-    mov [rbx + {slot_exit}], rax
-.Lclosed_unrecorded:
-    mov rax, r10
-    mov rdx, r11
+3:  lea rsp, [rbp - 96 - {entry_size}]
+    movups xmm0, [r13]
+    movups xmm1, [r13 + {entry_size} - 16]
+    movups [rsp], xmm0
+    movups [rsp + {entry_size} - 16], xmm1
+    lea rax, [rip + cutrace_returned]
+    mov [rsp + {entry_target}], rax
+    mov byte ptr [rsp + {entry_gate}], {gate_always}
+    mov r12, rsp
+    movzx r11d, word ptr [r13 + {entry_stack_words}]
+    test r11d, r11d
+    jz 4f
+    cutrace_copy_stack_arguments
+4:  mov r11, r12
+    mov rdi, [rbp - 40]
+    mov rsi, [rbp - 48]
+    mov rdx, [rbp - 56]
+    mov rcx, [rbp - 64]
+    mov r8, [rbp - 72]
+    mov r9, [rbp - 80]
+    mov r10, [rbp - 88]
+    call cutrace_whole
+    mov rax, r15
+    mov r15, [rbp - 96]
     jmp .Lclosed_return
     .cfi_endproc
     .size cutrace_closed, . - cutrace_closed
+
+    .type cutrace_returned, @function
+cutrace_returned:
+    .cfi_startproc
+    mov rax, r15
+    ret
+    .cfi_endproc
+    .size cutrace_returned, . - cutrace_returned
         "#
     };
 }

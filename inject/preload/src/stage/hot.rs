@@ -145,6 +145,7 @@ cutrace_common:
     outputs = sym payload::write_outputs,
 
     entries_size = const size_of::<[Entry; MAX_FUNCTIONS]>(),
+    entry_size = const size_of::<Entry>(),
     entry_shift = const size_of::<Entry>().trailing_zeros(),
     entry_target = const offset_of!(Entry, target),
     entry_detail = const offset_of!(Entry, detail),
@@ -156,6 +157,7 @@ cutrace_common:
     entry_gate = const offset_of!(Entry, gate),
     gates = const GATES,
     gate_shed = const GATE_SHED,
+    gate_always = const cuda::gate::ALWAYS,
     small_copy = const SMALL_COPY,
     not_ready = const 600,
     output_size = const size_of::<Output>(),

@@ -87,6 +87,16 @@ macro_rules! steps {
     or rdx, rax
     .endm
 
+    # Arguments that the caller has on its stack: r11 words, an even number and not 0. Changes rax, r11.
+    .macro cutrace_copy_stack_arguments
+    lea rax, [r11 * 8]
+    sub rsp, rax
+9:  mov rax, [rbp + r11 * 8 + {frame_stack} - 8]
+    mov [rsp + r11 * 8 - 8], rax
+    dec r11
+    jnz 9b
+    .endm
+
     # Variadic functions want to know how many vector registers are in use.
     .macro cutrace_call_function
     mov eax, 8

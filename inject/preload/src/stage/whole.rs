@@ -135,12 +135,7 @@ cutrace_whole:
     jmp .Lcutrace_exited
 
 .Lcutrace_stack:
-    lea rax, [r11 * 8]
-    sub rsp, rax
-1:  mov rax, [rbp + r11 * 8 + {frame_stack} - 8]
-    mov [rsp + r11 * 8 - 8], rax
-    dec r11
-    jnz 1b
+    cutrace_copy_stack_arguments
     jmp .Lcutrace_call
 
 .Lcutrace_payload:

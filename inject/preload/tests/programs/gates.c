@@ -14,7 +14,8 @@ int main(void) {
         unsigned flags = 0;
         int active = 0, device = i % 10 == 3;
         wrong += cuMemAlloc_v2(&pointer, 64) != 0;
-        wrong += cuLaunchKernel(0, 1, 2, 3, 4, 5, 6, 7, (void *)0x88, 0, 0) != 0;
+        int shared = i % 10 == 5 ? 70 : 7;
+        wrong += cuLaunchKernel(0, 1, 2, 3, 4, 5, 6, shared, (void *)0x88, 0, 0) != (shared == 70);
         wrong += cuCtxSynchronize() != 0;
         wrong += cuDevicePrimaryCtxGetState(device, &flags, &active) != (device ? 101 : 0);
         wrong += !device && (flags != 0x11 || active != 0x22);

@@ -8,6 +8,7 @@ use capture::{
     source::{Observations, RunOptions, words::NO_CALL},
     trace_file::{self, destination},
 };
+use event::Shed;
 use render::RunSummary;
 use std::{ffi::CStr, fmt::Write as _, path::Path, time::Duration};
 
@@ -62,16 +63,8 @@ pub fn summary(
             render::units::count(watched.not_sampled)
         ));
     }
-    if let Some(shed) = watched
-        .shed
-        .as_ref()
-        .filter(|shed| shed.spent > shed.budget + 0.005)
-    {
-        notes.push(format!(
-            "recording cost {:.1} % of the busiest thread's time, more than --budget: the run was short, or \
-             launches and other calls that are always recorded cost that much",
-            100.0 * shed.spent
-        ));
+    if let Some(shed) = watched.shed.as_ref() {
+        notes.extend(over_budget(shed));
     }
     if let Some(limit) = run.duration {
         notes.push(format!("-d: only the first {limit:?} were recorded"));
@@ -88,6 +81,24 @@ pub fn summary(
         trace: String::new(),
         notes,
     }
+}
+
+/// Why recording cost more than it was to.
+fn over_budget(shed: &Shed) -> Option<String> {
+    let percent = |share: f64| format!("{:.1} %", 100.0 * share);
+    let (spent, hooks) = (percent(shed.spent), percent(shed.hooks));
+    if shed.hooks > shed.budget {
+        return Some(format!(
+            "hooks that record nothing cost {hooks} of the busiest thread's time, more than --budget: hook fewer \
+             functions (-e)"
+        ));
+    }
+    (shed.spent > shed.budget + 0.005).then(|| {
+        format!(
+            "recording cost {spent} of the busiest thread's time, more than --budget: the run was short, or calls that \
+             are always recorded cost that much"
+        )
+    })
 }
 
 /// Where the trace is, or the snapshots of a flight recording.
@@ -191,10 +202,7 @@ pub fn left_out(run: &RunOptions) -> Vec<String> {
     let short =
         (!run.min_duration.is_zero()).then(|| format!("--min-duration {:?}", run.min_duration));
     let sample = (run.sample > 1).then(|| format!("--sample 1/{}", run.sample));
-    let budget = run
-        .budget
-        .map(|share| format!("--budget {}%", 100.0 * share));
-    filter.chain(short).chain(sample).chain(budget).collect()
+    filter.chain(short).chain(sample).collect()
 }
 
 /// How the command ended, unless all is well.

@@ -3,8 +3,9 @@
 use super::{
     detail,
     keys::{HELP, Keys},
-    model::{ListRow, Picture, Tab},
+    model::{ListRow, Picture, RowKey, Tab},
 };
+use analyse::live::Scope;
 use ratatui::{
     style::{Color, Modifier, Style as Paint},
     text::{Line, Span},
@@ -246,11 +247,12 @@ impl Canvas<'_> {
         let name = printable(&row.name);
         match tab {
             Tab::Errors | Tab::Processes => {
-                format!(
-                    "{:>9}  {name}  {}",
-                    units::count(row.count),
-                    printable(&row.note)
-                )
+                // Calls are counted by process.
+                let count = match row.what {
+                    RowKey::Scope(Scope::Thread(..)) => String::new(),
+                    _ => units::count(row.count),
+                };
+                format!("{count:>9}  {name}  {}", printable(&row.note))
             }
             _ => {
                 let share = match row.share {

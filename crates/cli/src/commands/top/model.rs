@@ -103,6 +103,7 @@ pub struct ListRow {
     pub name: String,
     /// Of the list's time, 0 to 1.
     pub share: Option<f64>,
+    /// Of the last seconds.
     pub per_second: Option<f64>,
     pub count: u64,
     pub mean_ns: Option<u64>,
@@ -327,6 +328,9 @@ impl Model {
         let wanted = choice.filter.to_lowercase();
         rows.retain(|row| matches(&row.name, &wanted));
         let hidden = all - rows.len();
+        if choice.since_start {
+            rows.iter_mut().for_each(|row| row.per_second = None);
+        }
         let share = |row: &ListRow| row.share.unwrap_or(0.0);
         if choice.tab != Tab::Processes {
             rows.sort_by(|a, b| {
@@ -350,6 +354,7 @@ impl Model {
         processes.sort_unstable();
         let mut rows = vec![ListRow {
             name: "all processes".into(),
+            count: processes.iter().map(|(_, calls, _)| calls).sum(),
             what: RowKey::Scope(Scope::All),
             ..ListRow::default()
         }];
