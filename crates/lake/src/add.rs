@@ -6,8 +6,10 @@
 use crate::{
     Error, Lake, Result,
     aside::{Aside, Held},
+    compact::GRACE_NS,
+    expire::remove_recordings,
     files::{EventFiles, FileWriter},
-    layout::{Entry, Sizes, TABLES, entry_of, name_of, partition},
+    layout::{Entry, Sizes, TABLES, beginning_of, entry_of, name_of, partition},
     manifest::{list, make_folder, now, sync_folder},
     merge::merge,
     rows::Rows,
@@ -16,7 +18,7 @@ use crate::{
 use analyse::Report;
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
-use event::Meta;
+use event::{Meta, Summary};
 use std::{
     collections::HashSet,
     fs,
@@ -47,31 +49,81 @@ impl Added {
     }
 }
 
-/// Adds one trace, without steps and findings. `tick` gets the rows read since.
+/// Adds one trace, without steps and findings: any, also one that is still being recorded, or was merged. `tick` gets the rows
+/// read since.
 pub fn add(lake: &Lake, path: &Path, tick: &mut dyn FnMut(u64)) -> Result<Added> {
-    add_with(lake, path, &mut |_| None, tick)
+    let (meta, summary) = head_and_tail(path)?;
+    let beginning = beginning_of(&meta);
+    let unfinished = format!("{beginning}-unfinished-");
+    let name = match summary {
+        Some(summary) => name_of(&meta, &summary),
+        None => {
+            let found = fs::metadata(path).map_err(Error::read(path))?;
+            format!("{unfinished}{}", found.len())
+        }
+    };
+    let added = add_as(lake, path, &meta, &name, &mut |_| None, tick)?;
+    if let Added::New(_) = added {
+        // What it was when it was shorter; somebody may be reading it.
+        let is_old = |entry: &Entry| {
+            entry.name.starts_with(&unfinished) && entry.added_ns.saturating_add(GRACE_NS) < now()
+        };
+        let _ = remove_recordings(lake, is_old);
+    }
+    Ok(added)
 }
 
-/// Adds one trace. `report` is asked for what was found in it, if it is new: its steps and findings become tables.
+/// Adds the finished trace of one rank. `report` is asked for what was found in it, if it is new: its steps and findings become
+/// tables.
 pub fn add_with(
     lake: &Lake,
     path: &Path,
     report: &mut dyn FnMut(&Path) -> Option<Report>,
     tick: &mut dyn FnMut(u64),
 ) -> Result<Added> {
-    let meta = trace::open(path)
-        .map_err(Error::trace(path))?
-        .meta()
-        .clone();
-    let name = name_of(&meta);
-    if let Some(entry) = lake.entry(&name)? {
+    let (meta, name) = recording(path)?;
+    add_as(lake, path, &meta, &name, report, tick)
+}
+
+/// The head and the name of a finished trace of one rank.
+pub fn recording(path: &Path) -> Result<(Meta, String)> {
+    let (meta, summary) = head_and_tail(path)?;
+    let origin = |meta: &Meta| (partition(meta), meta.host.boot_id.clone());
+    let mut origins = meta.merged.iter().map(origin);
+    let first = origins.next();
+    if origins.any(|origin| Some(origin) != first) {
+        return Err(Error::Merged(path.into()));
+    }
+    let summary = summary.ok_or_else(|| {
+        let why = "it is still being recorded, or was cut off";
+        Error::Damaged(path.into(), why.into())
+    })?;
+    let name = name_of(&meta, &summary);
+    Ok((meta, name))
+}
+
+fn head_and_tail(path: &Path) -> Result<(Meta, Option<Summary>)> {
+    let reader = trace::open(path).map_err(Error::trace(path))?;
+    let meta = reader.meta().clone();
+    Ok((meta, trace::summary(path).map_err(Error::trace(path))?))
+}
+
+fn add_as(
+    lake: &Lake,
+    path: &Path,
+    meta: &Meta,
+    name: &str,
+    report: &mut dyn FnMut(&Path) -> Option<Report>,
+    tick: &mut dyn FnMut(u64),
+) -> Result<Added> {
+    if let Some(entry) = lake.entry(name)? {
         return Ok(Added::Known(entry));
     }
-    let _held = Held::recording(lake, &name)?;
-    if let Some(entry) = lake.entry(&name)? {
+    let _held = Held::recording(lake, name)?;
+    if let Some(entry) = lake.entry(name)? {
         return Ok(Added::Known(entry));
     }
-    let work = Aside::new(lake, &name)?;
+    let work = Aside::new(lake, name)?;
     // Traces that are not Arrow, or not finished, become so first.
     let rewritten;
     let tables = match Tables::open(path).map_err(Error::trace(path))? {
@@ -84,10 +136,10 @@ pub fn add_with(
                 .ok_or_else(|| Error::Damaged(path.into(), "it cannot be read as a table".into()))?
         }
     };
-    let mut written = write(lake.sizes, &work.folder, path, &meta, &name, tables, tick)?;
+    let mut written = write(lake.sizes, &work.folder, path, meta, name, tables, tick)?;
     if let Some(report) = report(path) {
-        written.table(Table::Steps, tables::steps(&name, &meta, &report.steps)?)?;
-        let findings = tables::findings(&name, &meta, &report.findings)?;
+        written.table(Table::Steps, tables::steps(name, meta, &report.steps)?)?;
+        let findings = tables::findings(name, meta, &report.findings)?;
         written.table(Table::Findings, findings)?;
     }
     place(lake, &work, written).map(Added::New)
@@ -165,6 +217,7 @@ fn write(
     if runs {
         events = together(sizes, folder, name, schema, meta, &events)?;
     }
+    entry.name = name.to_owned();
     entry.rows = count;
     entry.added_ns = now();
     let mut written = Written {

@@ -15,9 +15,14 @@ pub enum Error {
     #[error("{0}: not a lake: it has no _manifest; add a trace with cutrace lake add {0} TRACE")]
     NotALake(PathBuf),
     #[error(
-        "{0}: the trace was cut off: {1}; add it once it is whole, or export the readable part first"
+        "{0}: the trace is not whole: {1}; add it when it is finished, or export the readable part first: \
+         cutrace export -o whole.arrows {0}"
     )]
     Damaged(PathBuf, String),
+    #[error(
+        "{0}: merged from traces of different runs, hosts or ranks: add those, so that each keeps its own"
+    )]
+    Merged(PathBuf),
     #[error("{0}: not a file of this lake: {1}")]
     Foreign(PathBuf, String),
     #[error("{0}: another compaction or expiry is running")]

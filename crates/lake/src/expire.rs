@@ -32,13 +32,18 @@ impl Expired {
 
 /// Removes recordings: from the list first, then their files.
 pub fn expire(lake: &Lake, which: &Expired) -> Result<Vec<Entry>> {
+    remove_recordings(lake, |entry| which.has(entry))
+}
+
+/// Likewise, whichever they are.
+pub fn remove_recordings(lake: &Lake, goes: impl Fn(&Entry) -> bool) -> Result<Vec<Entry>> {
     let Some(_held) = Held::try_now(lake, "compact")? else {
         return Err(Error::Busy(lake.root().into()));
     };
     remove_replaced(lake, false)?;
     let listed = lake.listed()?;
     let gone: BTreeMap<String, Entry> = (listed.entries.iter())
-        .filter(|(_, entry)| which.has(entry))
+        .filter(|(_, entry)| goes(entry))
         .map(|(name, entry)| (name.clone(), entry.clone()))
         .collect();
     let names: HashSet<String> = gone.keys().cloned().collect();

@@ -193,8 +193,15 @@ pub fn unix_ns(meta: &Meta, at: u64) -> i64 {
     start.saturating_add(at.wrapping_sub(meta.start_ns).cast_signed())
 }
 
-/// What a recording is called in every lake: its boot, when it began, and its process.
-pub fn name_of(meta: &Meta) -> String {
+/// What a recording is called in every lake: its boot, when it began, and its process; how long it is, and how many events it
+/// has. Snapshots of one process, and traces that were merged, begin alike.
+pub fn name_of(meta: &Meta, summary: &Summary) -> String {
+    let length = summary.end_ns.saturating_sub(meta.start_ns);
+    format!("{}-{length}-{}", beginning_of(meta), summary.events)
+}
+
+/// What the names of all recordings begin with that have this head.
+pub fn beginning_of(meta: &Meta) -> String {
     let boot = meta.host.boot_id.as_deref().unwrap_or(&meta.host.name);
     let boot: String = boot
         .chars()
@@ -247,7 +254,7 @@ pub fn entry_of(meta: &Meta, summary: &Summary) -> Entry {
     let length = summary.end_ns.saturating_sub(meta.start_ns).cast_signed();
     let gpus = |of: fn(&Gpu) -> Option<String>| meta.gpus.iter().filter_map(of).collect();
     Entry {
-        name: name_of(meta),
+        name: name_of(meta, summary),
         run: run_of(meta),
         host: folder_name(&meta.host.name),
         rank: meta.identity.rank.unwrap_or(0),

@@ -5,7 +5,7 @@
 //! compaction takes effect at one moment: until then readers see the old files, from then on the new one.
 
 use crate::{Entry, Error, Lake, Result};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::{
     collections::{BTreeMap, HashSet},
     fs::{self, File},
@@ -62,35 +62,48 @@ impl Lake {
 
     /// The entry of this name, if it is there.
     pub fn entry(&self, name: &str) -> Result<Option<Entry>> {
-        let path = self.entry_path(name);
-        match fs::exists(&path).map_err(Error::read(&path))? {
-            true => read(&path).map(Some),
-            false if !fs::exists(self.manifest()).unwrap_or(false) => Ok(None),
+        match read(&self.entry_path(name))? {
+            Some(entry) => Ok(Some(entry)),
+            None if !fs::exists(self.manifest()).unwrap_or(false) => Ok(None),
             // A compaction may have it.
-            false => Ok(self.listed()?.entries.remove(name)),
+            None => Ok(self.listed()?.entries.remove(name)),
         }
     }
 
     pub(crate) fn listed(&self) -> Result<Listed> {
-        // What is compacted while this reads is in one of the two: entries are removed after their compaction is there.
-        let mut listed = Listed::default();
-        for path in self.listed_files(false)? {
-            match read::<Entry>(&path) {
-                Ok(entry) => {
-                    listed.entries.insert(entry.name.clone(), entry);
-                }
-                // It was compacted or expired meanwhile.
-                Err(Error::Read { source, .. }) if source.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => return Err(error),
+        loop {
+            // What is compacted while this reads is in one of the two: entries are removed after their compaction is there.
+            let entries = self.read_all::<Entry>(&self.listed_files(false)?)?;
+            let files = self.listed_files(true)?;
+            let compactions = self.read_all::<Compaction>(&files)?;
+            // One that was replaced meanwhile may have been missed, and so its successor.
+            if self.listed_files(true)? == files {
+                return Ok(self.together(entries, compactions));
             }
         }
-        let mut compactions: Vec<(PathBuf, Compaction)> = Vec::new();
-        for path in self.listed_files(true)? {
-            match read(&path) {
-                Err(Error::Read { source, .. }) if source.kind() == io::ErrorKind::NotFound => {}
-                other => compactions.push((path, other?)),
-            }
-        }
+    }
+
+    /// Those of these files that are still there.
+    fn read_all<T: DeserializeOwned>(&self, files: &[PathBuf]) -> Result<Vec<(PathBuf, T)>> {
+        let found = files.iter().map(|path| {
+            let found = read(path).transpose()?;
+            Some(found.map(|found| (path.clone(), found)))
+        });
+        found.flatten().collect()
+    }
+
+    fn together(
+        &self,
+        entries: Vec<(PathBuf, Entry)>,
+        mut compactions: Vec<(PathBuf, Compaction)>,
+    ) -> Listed {
+        let entries = entries.into_iter();
+        let mut listed = Listed {
+            entries: entries
+                .map(|(_, entry)| (entry.name.clone(), entry))
+                .collect(),
+            ..Listed::default()
+        };
         // One that puts earlier ones together has all their recordings.
         compactions.sort_by_key(|(_, compaction)| compaction.at_ns);
         for (path, compaction) in compactions {
@@ -102,7 +115,7 @@ impl Lake {
             }
             listed.compactions.insert(path, compaction);
         }
-        Ok(listed)
+        listed
     }
 
     pub(crate) fn listed_files(&self, compactions: bool) -> Result<Vec<PathBuf>> {
@@ -128,10 +141,14 @@ impl Lake {
     }
 }
 
-fn read<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T> {
-    let text = fs::read(path).map_err(Error::read(path))?;
-    let entry = serde_json::from_slice(&text).map_err(io::Error::from);
-    entry.map_err(Error::read(path))
+/// None: it is not there, or no longer.
+fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
+    let text = match fs::read(path) {
+        Err(why) if why.kind() == io::ErrorKind::NotFound => return Ok(None),
+        other => other.map_err(Error::read(path))?,
+    };
+    let found = serde_json::from_slice(&text).map_err(io::Error::from);
+    found.map(Some).map_err(Error::read(path))
 }
 
 /// Puts a file of the list in its place, whole and durable. `aside` is a folder for it until then.

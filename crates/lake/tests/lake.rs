@@ -1,37 +1,21 @@
 //! Adding real traces to a lake: once, twice, side by side, after crashes; checking and removing.
 
+mod common;
+
 use arrow_array::{
     RecordBatch,
     cast::AsArray,
     types::{Int64Type, UInt32Type},
 };
-use event::Record;
-use lake::{Added, Dialect, Expired, Lake, Sizes, Table};
+use common::{another, fixture, repeated};
+use lake::{Added, Dialect, Error, Expired, Lake, Sizes, Table};
 use std::{
     fs,
     path::{Path, PathBuf},
 };
 
-fn fixture() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/traces/demo.jsonl")
-}
-
 fn add(lake: &Lake, trace: &Path) -> Added {
     lake::add(lake, trace, &mut |_| {}).expect("added")
-}
-
-/// A copy of the fixture that was recorded at another time.
-fn another(folder: &Path, seconds: u64) -> PathBuf {
-    let text = fs::read_to_string(fixture()).expect("read");
-    let (head, rest) = text.split_once('\n').expect("a head");
-    let mut meta: event::Meta = serde_json::from_str(head).expect("a head");
-    let start = meta.start_unix_ns.unwrap_or(1_700_000_000_000_000_000);
-    meta.start_unix_ns = Some(start + seconds * 1_000_000_000);
-    let mut head = serde_json::to_value(&meta).expect("a head");
-    head["type"] = "meta".into();
-    let path = folder.join(format!("{seconds}.jsonl"));
-    fs::write(&path, format!("{head}\n{rest}")).expect("written");
-    path
 }
 
 #[test]
@@ -104,7 +88,7 @@ fn what_a_crash_left_is_replaced_by_adding_again() {
 #[test]
 fn two_writers_of_one_trace_and_of_two() {
     let folder = tempfile::tempdir().expect("a folder");
-    let other = another(folder.path(), 60);
+    let other = another(folder.path(), 60, None);
     let lake = Lake::at(folder.path().join("lake"));
     std::thread::scope(|scope| {
         for trace in [fixture(), fixture(), other.clone(), other] {
@@ -123,7 +107,7 @@ fn two_writers_of_one_trace_and_of_two() {
 #[test]
 fn old_traces_are_removed() {
     let folder = tempfile::tempdir().expect("a folder");
-    let later = another(folder.path(), 1_000_000);
+    let later = another(folder.path(), 1_000_000, None);
     let lake = Lake::at(folder.path().join("lake"));
     let old = add(&lake, &fixture()).entry().clone();
     let young = add(&lake, &later).entry().clone();
@@ -337,52 +321,81 @@ fn a_large_recording_has_several_files() {
     assert_eq!(records(&entry_path(&whole, &same.name)), wanted);
 }
 
-/// The fixture's events, several times over.
-fn repeated(folder: &Path, times: u64) -> PathBuf {
-    let reader = trace::open(fixture()).expect("a trace");
-    let meta = reader.meta().clone();
-    let records: Vec<Record> = reader.map(|record| record.expect("a record")).collect();
-    let end = records.iter().map(Record::ts).max().expect("some");
-    let ids = |record: &Record| match record {
-        Record::Event(event) => event.id.max(event.correlation.unwrap_or(0)),
-        _ => 0,
-    };
-    let most = records.iter().map(ids).max().expect("some") + 1;
-    let path = folder.join("repeated.arrows");
-    let mut writer = trace::create(&path, &meta).expect("created");
-    for round in 0..times {
-        let (later, more) = (round * (end - meta.start_ns + 1), round * most);
-        for record in &records {
-            let mut record = record.clone();
-            match &mut record {
-                Record::Event(event) => {
-                    event.start += later;
-                    event.id += more;
-                    event.parent = event.parent.map(|id| id + more);
-                    event.correlation = event.correlation.map(|id| id + more);
-                }
-                Record::Meaning(meaning) => {
-                    meaning.ts += later;
-                    meaning.op += more;
-                }
-                Record::Lost(lost) => lost.ts += later,
-            }
-            writer.write(&record).expect("written");
-        }
-    }
-    writer.finish().expect("finished");
-    path
-}
-
 /// A copy of the fixture as one of several recordings of a run.
 fn of_run(folder: &Path, run: &str, number: u64) -> PathBuf {
-    let trace = another(folder, 60 * (number + 1));
+    let trace = another(folder, 60 * (number + 1), None);
     let text = fs::read_to_string(&trace).expect("read");
     let (head, rest) = text.split_once('\n').expect("a head");
     let mut head: serde_json::Value = serde_json::from_str(head).expect("a head");
     head["identity"] = serde_json::json!({"run": run, "rank": 3, "world_size": 8});
     fs::write(&trace, format!("{head}\n{rest}")).expect("written");
     trace
+}
+
+/// The first lines of the fixture: a trace that is still being written, or whose tracer died.
+fn unfinished(path: &Path, lines: usize) {
+    let text = fs::read_to_string(fixture()).expect("read");
+    let lines: Vec<&str> = text.lines().take(lines).collect();
+    fs::write(path, lines.join("\n") + "\n").expect("written");
+}
+
+#[test]
+fn a_trace_that_grows_is_asked_as_it_is_and_added_when_it_is_finished() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let trace = folder.path().join("x.jsonl");
+    let (lake, cache) = (folder.path().join("lake"), folder.path().join("cache"));
+    let (lake, cache) = (Lake::at(lake), Lake::at(cache));
+    let mut rows = Vec::new();
+    for lines in [50, 100] {
+        unfinished(&trace, lines);
+        let added = lake::add_with(&lake, &trace, &mut |_| None, &mut |_| {});
+        let why = added.expect_err("it is not whole").to_string();
+        assert!(why.contains("still being recorded"), "{why}");
+        rows.push(add(&cache, &trace).entry().rows);
+        assert!(matches!(add(&cache, &trace), Added::Known(_)));
+    }
+    fs::copy(fixture(), &trace).expect("copied");
+    rows.push(add(&cache, &trace).entry().rows);
+    assert!(
+        rows.is_sorted() && rows[0] < rows[1] && rows[1] < rows[2],
+        "{rows:?}"
+    );
+    let added = lake::add_with(&lake, &trace, &mut |_| None, &mut |_| {});
+    assert_eq!(added.expect("added").entry().rows, rows[2]);
+}
+
+#[test]
+fn snapshots_of_one_process_are_recordings_of_their_own() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let lake = Lake::at(folder.path().join("lake"));
+    for lines in [50, 100] {
+        let part = folder.path().join("part.jsonl");
+        unfinished(&part, lines);
+        let snapshot = folder.path().join(format!("{lines}.arrows"));
+        trace::convert(&[&part], &snapshot).expect("converted");
+        assert!(matches!(add(&lake, &snapshot), Added::New(_)));
+        assert!(matches!(add(&lake, &snapshot), Added::Known(_)));
+    }
+    assert_eq!(lake.entries().expect("listed").len(), 2);
+}
+
+#[test]
+fn what_was_merged_is_asked_and_not_added() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let hosts = ["node1", "node2"].map(|host| {
+        let trace = format!("../../fixtures/two-hosts/{host}.jsonl");
+        Path::new(env!("CARGO_MANIFEST_DIR")).join(trace)
+    });
+    let merged = folder.path().join("merged.arrows");
+    trace::convert(&hosts, &merged).expect("merged");
+    let lake = Lake::at(folder.path().join("lake"));
+    let one = add(&lake, &hosts[0]).entry().rows;
+    let Added::New(both) = add(&lake, &merged) else {
+        panic!("it has more than its first part");
+    };
+    assert_eq!(both.rows, 2 * one);
+    let added = lake::add_with(&lake, &merged, &mut |_| None, &mut |_| {});
+    assert!(matches!(added, Err(Error::Merged(_))), "{added:?}");
 }
 
 #[test]

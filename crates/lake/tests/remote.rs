@@ -2,6 +2,9 @@
 //! stores are memory; tests/lake/objects has a real S3 server.
 #![cfg(feature = "object-stores")]
 
+mod common;
+
+use common::{fixture, repeated};
 use futures_util::{StreamExt, TryStreamExt, stream::BoxStream};
 use lake::{Added, Address, Error, Expired, Lake, Remote, Sizes};
 use object_store::{
@@ -17,27 +20,14 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
+    time::Duration,
 };
 
 const PREFIX: &str = "team/lake";
 
-fn fixture() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/traces/demo.jsonl")
-}
-
-/// A copy of the fixture that was recorded at another time, in the same run.
+/// Another recording of the same run.
 fn another(folder: &Path, seconds: u64) -> PathBuf {
-    let text = fs::read_to_string(fixture()).expect("read");
-    let (head, rest) = text.split_once('\n').expect("a head");
-    let mut meta: event::Meta = serde_json::from_str(head).expect("a head");
-    let start = meta.start_unix_ns.unwrap_or(1_700_000_000_000_000_000);
-    meta.start_unix_ns = Some(start + seconds * 1_000_000_000);
-    meta.identity.run = Some("exp7".into());
-    let mut head = serde_json::to_value(&meta).expect("a head");
-    head["type"] = "meta".into();
-    let path = folder.join(format!("{seconds}.jsonl"));
-    fs::write(&path, format!("{head}\n{rest}")).expect("written");
-    path
+    common::another(folder, seconds, Some("exp7"))
 }
 
 /// One machine: its own cache, the same store.
@@ -88,37 +78,61 @@ impl Machine {
     }
 }
 
-/// A store that a process loses after so many changes, as if it were killed.
+/// A store with something wrong.
 #[derive(Debug)]
-struct Dying {
+struct Faulty {
     inner: Arc<dyn ObjectStore>,
-    state: Arc<Life>,
+    faults: Arc<Faults>,
 }
 
 #[derive(Debug)]
-struct Life {
+struct Faults {
+    /// A process loses the store after so many changes, as if it were killed.
     left: AtomicUsize,
     changes: Mutex<Vec<String>>,
+    /// Parquet files are listed as so much older than they are.
+    age: Duration,
+    /// Listings that do not have compactions yet.
+    unseen: AtomicUsize,
 }
 
-impl Dying {
-    fn after(changes: usize, inner: &Arc<dyn ObjectStore>) -> Arc<Self> {
-        Arc::new(Dying {
-            inner: inner.clone(),
-            state: Arc::new(Life {
-                left: AtomicUsize::new(changes),
-                changes: Mutex::default(),
-            }),
-        })
+impl Default for Faults {
+    fn default() -> Self {
+        Faults {
+            left: AtomicUsize::new(usize::MAX),
+            changes: Mutex::default(),
+            age: Duration::ZERO,
+            unseen: AtomicUsize::new(0),
+        }
     }
 }
 
-impl Life {
+impl Faulty {
+    fn new(inner: &Arc<dyn ObjectStore>, faults: Faults) -> Arc<Self> {
+        Arc::new(Faulty {
+            inner: inner.clone(),
+            faults: Arc::new(faults),
+        })
+    }
+
+    fn dying(changes: usize, inner: &Arc<dyn ObjectStore>) -> Arc<dyn ObjectStore> {
+        let left = AtomicUsize::new(changes);
+        Faulty::new(
+            inner,
+            Faults {
+                left,
+                ..Faults::default()
+            },
+        )
+    }
+}
+
+impl Faults {
     fn change(&self, key: &Key) -> object_store::Result<()> {
         let left = self.left.load(Ordering::Relaxed);
         let Some(fewer) = left.checked_sub(1) else {
             return Err(object_store::Error::Generic {
-                store: "dying",
+                store: "faulty",
                 source: "killed".into(),
             });
         };
@@ -128,21 +142,21 @@ impl Life {
     }
 }
 
-impl Display for Dying {
+impl Display for Faulty {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "dying {}", self.inner)
+        write!(out, "faulty {}", self.inner)
     }
 }
 
 #[async_trait::async_trait]
-impl ObjectStore for Dying {
+impl ObjectStore for Faulty {
     async fn put_opts(
         &self,
         key: &Key,
         payload: PutPayload,
         options: PutOptions,
     ) -> object_store::Result<PutResult> {
-        self.state.change(key)?;
+        self.faults.change(key)?;
         self.inner.put_opts(key, payload, options).await
     }
 
@@ -151,7 +165,7 @@ impl ObjectStore for Dying {
         key: &Key,
         options: PutMultipartOptions,
     ) -> object_store::Result<Box<dyn MultipartUpload>> {
-        self.state.change(key)?;
+        self.faults.change(key)?;
         self.inner.put_multipart_opts(key, options).await
     }
 
@@ -163,16 +177,33 @@ impl ObjectStore for Dying {
         &self,
         keys: BoxStream<'static, object_store::Result<Key>>,
     ) -> BoxStream<'static, object_store::Result<Key>> {
-        let state = self.state.clone();
+        let faults = self.faults.clone();
         let keys = keys.and_then(move |key| {
-            let changed = state.change(&key);
+            let changed = faults.change(&key);
             async move { changed.map(|()| key) }
         });
         self.inner.delete_stream(keys.boxed())
     }
 
     fn list(&self, prefix: Option<&Key>) -> BoxStream<'static, object_store::Result<ObjectMeta>> {
-        self.inner.list(prefix)
+        let age = self.faults.age;
+        let older = move |mut found: ObjectMeta| {
+            if found.location.as_ref().ends_with(".parquet") {
+                found.last_modified -= age;
+            }
+            found
+        };
+        let unseen =
+            (self.faults.unseen).fetch_update(Ordering::Relaxed, Ordering::Relaxed, |unseen| {
+                unseen.checked_sub(1)
+            });
+        let is_seen = move |found: &object_store::Result<ObjectMeta>| {
+            let name = found.as_ref().map_or("", |found| found.location.as_ref());
+            let is_seen = unseen.is_err() || !name.contains("/compact-");
+            std::future::ready(is_seen)
+        };
+        let listed = self.inner.list(prefix).filter(is_seen);
+        listed.map_ok(older).boxed()
     }
 
     async fn list_with_delimiter(&self, prefix: Option<&Key>) -> object_store::Result<ListResult> {
@@ -185,7 +216,7 @@ impl ObjectStore for Dying {
         to: &Key,
         options: CopyOptions,
     ) -> object_store::Result<()> {
-        self.state.change(to)?;
+        self.faults.change(to)?;
         self.inner.copy_opts(from, to, options).await
     }
 }
@@ -245,10 +276,10 @@ fn a_part_of_a_lake_is_fetched_alone() {
 #[test]
 fn an_entry_comes_after_its_files() {
     let store = memory();
-    let dying = Dying::after(usize::MAX, &store);
-    let watched: Arc<dyn ObjectStore> = dying.clone();
+    let faulty = Faulty::new(&store, Faults::default());
+    let watched: Arc<dyn ObjectStore> = faulty.clone();
     let entry = Machine::new(&watched).add(&fixture()).entry().clone();
-    let changes = dying.state.changes.lock().expect("a list").clone();
+    let changes = faulty.faults.changes.lock().expect("a list").clone();
     let files = entry.files.len() + entry.tables.len();
     assert_eq!(changes.len(), files + 1, "{changes:?}");
     assert!(changes[files].contains("/_manifest/"), "{changes:?}");
@@ -260,7 +291,7 @@ fn a_writer_killed_at_any_point_leaves_a_whole_lake() {
     let healthy = Machine::new(&store);
     let mut killed = 0;
     loop {
-        let dying: Arc<dyn ObjectStore> = Dying::after(killed, &store);
+        let dying = Faulty::dying(killed, &store);
         let writer = Machine::new(&dying);
         let added = (writer.remote("")).add_with(&fixture(), &mut |_| None, &mut |_| {});
         if added.is_ok() {
@@ -281,6 +312,29 @@ fn a_writer_killed_at_any_point_leaves_a_whole_lake() {
 }
 
 #[test]
+fn what_killed_writers_left_goes_a_day_later() {
+    let store = memory();
+    let dying = Faulty::dying(2, &store);
+    let writer = Machine::new(&dying);
+    let killed = (writer.remote("")).add_with(&fixture(), &mut |_| None, &mut |_| {});
+    assert!(killed.is_err());
+    let here = Machine::new(&store);
+    let rows = here.add(&fixture()).entry().rows;
+    assert_eq!(here.state(), (1, rows, Vec::new(), 2));
+    for (hours, removed) in [(23, 0), (25, 2)] {
+        let age = Duration::from_secs(hours * 3600);
+        let faults = Faults {
+            age,
+            ..Faults::default()
+        };
+        let later: Arc<dyn ObjectStore> = Faulty::new(&store, faults);
+        let done = Machine::new(&later).remote("").compact(true);
+        assert_eq!(done.expect("compacted").removed, removed, "{hours}");
+    }
+    assert_eq!(here.state(), (1, rows, Vec::new(), 0));
+}
+
+#[test]
 fn a_compaction_and_an_expiry_killed_at_any_point_leave_a_whole_lake() {
     let folder = tempfile::tempdir().expect("a folder");
     let traces = [60, 120, 180].map(|seconds| another(folder.path(), seconds));
@@ -292,7 +346,7 @@ fn a_compaction_and_an_expiry_killed_at_any_point_leave_a_whole_lake() {
             rows += healthy.add(trace).entry().rows;
         }
         let one = rows / 3;
-        let dying: Arc<dyn ObjectStore> = Dying::after(killed, &store);
+        let dying = Faulty::dying(killed, &store);
         let writer = Machine::new(&dying);
         let compacted = writer.remote("").compact(true);
         let (traces, found, broken, _) = healthy.state();
@@ -382,6 +436,26 @@ fn small_files_become_one_and_old_recordings_go() {
 }
 
 #[test]
+fn a_compaction_may_come_between_the_pages_of_a_listing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = memory();
+    let here = Machine::new(&store);
+    let mut rows = here.add(&fixture()).entry().rows;
+    for seconds in [60, 120] {
+        rows += here.add(&another(folder.path(), seconds)).entry().rows;
+    }
+    let done = here.remote("").compact(false).expect("compacted");
+    assert_eq!(done.files_after, 1);
+    // The page with the entries came after the compaction, the one with compactions before.
+    let faults = Faults {
+        unseen: AtomicUsize::new(1),
+        ..Faults::default()
+    };
+    let paged: Arc<dyn ObjectStore> = Faulty::new(&store, faults);
+    assert_eq!(Machine::new(&paged).state(), (3, rows, Vec::new(), 0));
+}
+
+#[test]
 fn large_files_are_uploaded_and_fetched_in_pieces() {
     let folder = tempfile::tempdir().expect("a folder");
     let store = memory();
@@ -466,16 +540,18 @@ fn refused(machine: &Machine, name: &str, what: &serde_json::Value, why: &str) {
 }
 
 #[test]
-fn other_sizes_are_for_tests() {
+fn a_large_recording_has_several_files() {
+    let folder = tempfile::tempdir().expect("a folder");
     let store = memory();
     let here = Machine::new(&store);
     let sizes = Sizes {
-        file_bytes: 1,
-        group_rows: 64,
+        file_bytes: 60_000,
+        group_rows: 1_000,
     };
     let remote = here.remote("").with_sizes(sizes);
-    let added = remote.add_with(&fixture(), &mut |_| None, &mut |_| {});
+    let trace = repeated(folder.path(), 80);
+    let added = remote.add_with(&trace, &mut |_| None, &mut |_| {});
     let entry = added.expect("added").entry().clone();
-    assert!(entry.files.len() > 1, "{entry:?}");
+    assert!(entry.files.len() > 1, "{:?}", entry.files);
     assert_eq!(here.state(), (1, entry.rows, Vec::new(), 0));
 }

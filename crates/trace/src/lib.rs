@@ -41,4 +41,4 @@ pub use parts::Parts;
 pub use sink::{Format, Writer, create};
 pub use source::{Reader, open, open_with};
 pub use table::{Groups, SortedGroups, head as parquet_head, tail as parquet_tail};
-pub use tail::{append_tail, cut_to_whole, tail_size};
+pub use tail::{append_tail, cut_to_whole, summary, tail_size};

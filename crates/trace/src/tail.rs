@@ -1,10 +1,11 @@
-//! Traces whose disk was full before their end: they are cut back to what is whole, and get their tail
+//! The tails of traces. Those whose disk was full before their end are cut back to what is whole, and get their tail
 //! behind it.
 
 use crate::{
     Error, Format, Result,
     arrow::{self, Messages, Next},
     jsonl,
+    source::open,
 };
 use event::{Meta, Summary};
 use std::{
@@ -15,6 +16,33 @@ use std::{
 
 /// Longer than any line but those with deep stacks.
 const LAST_LINES: u64 = 1 << 20;
+
+/// The tail of a trace; None if it has none, because it was not finished. Mostly without reading the rest.
+pub fn summary(path: impl AsRef<Path>) -> Result<Option<Summary>> {
+    let path = path.as_ref();
+    if let Some(found) = arrow::summary(path).or_else(|| last_line(path)) {
+        return Ok(Some(found));
+    }
+    let mut reader = open(path)?;
+    while reader.next_batch()?.is_some() {}
+    Ok(reader.summary().cloned())
+}
+
+/// The last line of a JSONL file, if it is a summary of usual length.
+fn last_line(path: &Path) -> Option<Summary> {
+    let mut file = File::open(path).ok()?;
+    let found = file.metadata().ok().filter(|found| found.is_file())?;
+    let from = found.len().saturating_sub(LAST_LINES);
+    file.seek(SeekFrom::Start(from)).ok()?;
+    let mut end = Vec::new();
+    file.read_to_end(&mut end).ok()?;
+    let line = end
+        .strip_suffix(b"\n")?
+        .rsplit(|byte| *byte == b'\n')
+        .next()?;
+    let is_summary = line.starts_with(br#"{"type":"summary","#);
+    is_summary.then(|| serde_json::from_slice(line).ok())?
+}
 
 /// Cuts a trace back to whole lines or batches, of those as many away as hold `room` bytes: that is where
 /// the tail goes. The head stays.
@@ -115,6 +143,7 @@ mod tests {
                 }
             }
             drop(writer);
+            assert_eq!(super::summary(&path).expect("readable"), None, "{name}");
             let bytes = std::fs::read(&path).expect("there");
             let mut before = 0;
             for kept in (bytes.len() / 2..bytes.len()).step_by(bytes.len() / 37) {
@@ -136,6 +165,8 @@ mod tests {
                 assert!(found.len() >= before && found.len() < 3000, "{name}");
                 before = found.len();
                 assert_eq!(reader.summary(), Some(&summary), "{name}");
+                let found = super::summary(&path).expect("readable");
+                assert_eq!(found, Some(summary), "{name}");
                 assert!(reader.warnings().is_empty(), "{:?}", reader.warnings());
             }
             assert!(before >= 2000, "{name}: {before} kept");

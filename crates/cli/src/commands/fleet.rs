@@ -1,6 +1,9 @@
 //! `cutrace lake report`: regressions, bad hosts and idle GPUs of a lake's runs.
 
-use super::{stores, style::style};
+use super::{
+    stores::{self, Place},
+    style::style,
+};
 use crate::{arguments::FleetReport, say::say};
 use analyse::{
     diff::{Conditions, Outcome},
@@ -72,10 +75,16 @@ pub struct ComparedRuns {
 /// Asks DuckDB about two runs of a lake: those named, or the newest and the one before it.
 pub fn found(folder: &Path, base: Option<&str>, new: Option<&str>) -> Result<ComparedRuns> {
     let engine = DuckDb::find()?;
-    let lake = Lake::open(stores::brought(folder.to_owned())?)?;
+    let lake = match Place::of(folder)? {
+        Place::Folder(folder) => Lake::open(folder)?,
+        Place::Store(remote) => remote.listing()?,
+    };
+    let (base, new) = chosen(&lake.entries()?, base, new)?;
+    // Neither fetched nor opened: what nobody asks for.
+    for run in base.iter().chain([&new]) {
+        stores::brought(folder.join(format!("run={run}")))?;
+    }
     let mut entries = lake.entries()?;
-    let (base, new) = chosen(&entries, base, new)?;
-    // The engine need not open what nobody asks for.
     entries.retain(|entry| entry.run == new || Some(&entry.run) == base.as_ref());
     let views = lake::views(&lake, &entries, Dialect::DuckDb);
     let ask = |sql: &str| {

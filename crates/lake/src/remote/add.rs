@@ -4,7 +4,6 @@ use super::{Remote, entries::entry_file};
 use crate::{
     Added, Entry, Error, Lake, Result,
     aside::{Aside, Held},
-    layout::name_of,
 };
 use analyse::Report;
 use std::{
@@ -26,10 +25,7 @@ impl Remote {
             let why = "traces are added to a whole lake".to_owned();
             return Err(Error::NotAnAddress(self.address.url(), why));
         }
-        let name = {
-            let reader = trace::open(path).map_err(Error::trace(path))?;
-            name_of(reader.meta())
-        };
+        let (_, name) = crate::add::recording(path)?;
         if let Some(entry) = self.entry(&name)? {
             return Ok(Added::Known(entry));
         }

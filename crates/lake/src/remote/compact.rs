@@ -4,6 +4,7 @@ use super::{
     Remote,
     add::only_name,
     entries::{List, entry_file, within},
+    objects::Found,
 };
 use crate::{
     Compacted, Entry, Error, Result,
@@ -18,10 +19,10 @@ use std::{
     collections::{HashMap, HashSet},
     io,
     path::{Path, PathBuf},
-    time::{Duration, SystemTime},
+    time::Duration,
 };
 
-/// What no entry lists is a killed writer's after so long: no upload takes longer.
+/// What no entry lists is a killed writer's when something so much younger is there: no upload takes longer.
 const LEFT: Duration = Duration::from_secs(24 * 3600);
 
 impl Remote {
@@ -157,13 +158,14 @@ impl Remote {
         let listed = self.list()?.listed;
         let mut used = used(&listed);
         used.extend((listed.compactions.values()).flat_map(|one| &one.replaced));
-        let now = SystemTime::now();
-        let is_left = |found: &super::Found| {
-            let age = now.duration_since(found.changed);
+        // By the store's clock: this machine's may be days ahead.
+        let newest = there.iter().map(|found| found.changed).max();
+        let is_left = |found: &Found| {
+            let age = newest.and_then(|newest| newest.duration_since(found.changed).ok());
             !found.file.starts_with(MANIFEST)
                 && !used.contains(&found.file)
                 && is_ours(&found.file)
-                && age.is_ok_and(|age| age > LEFT)
+                && age.is_some_and(|age| age > LEFT)
         };
         let left = there.iter().filter(|found| is_left(found));
         self.objects.remove(left.map(|found| &found.file))

@@ -9,7 +9,7 @@ use super::{
 use crate::{
     Entry, Error, Lake, Result,
     address::is_plain,
-    aside::Aside,
+    aside::{Aside, Held},
     compact::remove,
     layout::{MANIFEST, TABLES},
     manifest::{COMPACTION, Compaction, Listed},
@@ -44,7 +44,9 @@ impl Remote {
     }
 
     fn list_once(&self) -> Result<List> {
-        let objects = self.list_objects()?;
+        // Two commands of this machine would each undo what the other found.
+        let _held = Held::wait(&self.cache.lake, "list")?;
+        let objects = self.list_settled()?;
         let lake = &self.cache.lake;
         if objects.is_empty() {
             return Err(Error::NotALake(self.address.lake.clone().into()));
@@ -62,6 +64,23 @@ impl Remote {
             listed: lake.listed()?,
             objects,
         })
+    }
+
+    /// The objects of the list, listed until compactions are the same: a listing comes in pages, and a recording may be in its entry for
+    /// one page, and in a compaction for another.
+    fn list_settled(&self) -> Result<BTreeMap<PathBuf, Found>> {
+        let mut objects = self.list_objects()?;
+        loop {
+            let again = self.list_objects()?;
+            let compactions = |objects: &BTreeMap<PathBuf, Found>| -> Vec<PathBuf> {
+                let files = objects.keys().filter(|file| is_compaction(file));
+                files.cloned().collect()
+            };
+            if compactions(&objects) == compactions(&again) {
+                return Ok(objects);
+            }
+            objects = again;
+        }
     }
 
     /// The objects of the list; none if there is no lake yet.

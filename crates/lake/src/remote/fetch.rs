@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{Error, Result, aside::Aside};
 use futures_util::{StreamExt, TryStreamExt};
-use object_store::ObjectStoreExt;
+use object_store::GetOptions;
 use std::{cell::Cell, fs::File, io::Write, path::Path};
 
 /// Objects on their way here at once.
@@ -52,16 +52,18 @@ impl Objects {
         let mut at = 0;
         while at < found.bytes {
             let end = found.bytes.min(at + PIECE as u64);
-            let piece = match self.store.get_range(&key, at..end).await {
+            let wrong =
+                |why: object_store::Error| failed("read", &self.name(&found.file))(why.into());
+            let range = GetOptions::new().with_range(Some(at..end));
+            let got = match self.store.get_opts(&key, range).await {
                 Err(object_store::Error::NotFound { .. }) => return Err(self.gone(&found.file)),
-                other => {
-                    other.map_err(|why| failed("read", &self.name(&found.file))(why.into()))?
-                }
+                other => other.map_err(wrong)?,
             };
-            // It was replaced by a shorter one, or the store is broken.
-            if piece.len() as u64 != end - at {
+            // It was replaced since it was listed.
+            if got.meta.size != found.bytes {
                 return Err(self.gone(&found.file));
             }
+            let piece = got.bytes().await.map_err(wrong)?;
             file.write_all(&piece).map_err(Error::write(to))?;
             at = end;
             moved(piece.len() as u64);

@@ -1,8 +1,8 @@
-//! What was found in a trace, kept in its tail: who asks for it need not read the rows.
+//! The tail of a trace, without reading its rows: its summary, and what was found in it.
 //!
-//! The tail is a row whose details are the summary as JSON; what was found is one more member of that, [`KEY`]. Such a tail
-//! is a batch of its own, so that only message headers are read on the way to it. Whatever is odd about a file, nothing is
-//! found: reading it as any other says what it is.
+//! The tail is the last row, whose details are the summary as JSON; what was found is one more member of that, [`KEY`]. Only
+//! message headers are read on the way to it. Whatever is odd about a file, nothing is found: reading it as any other says
+//! what it is.
 
 use super::{
     batch::{self, Batch, Dictionaries, OwnDictionaries},
@@ -37,6 +37,21 @@ pub fn with_found(summary: &[u8], found: Option<&str>) -> Vec<u8> {
 
 /// What was found in a trace when it was written, as its writer put it, and the trace's tail.
 pub fn found(path: &Path) -> Option<(Value, Summary)> {
+    let mut fields = tail(path)?;
+    let found = fields.remove(KEY)?;
+    let summary = serde_json::from_value(Value::Object(fields)).ok()?;
+    Some((found, summary))
+}
+
+/// The summary of a trace that was finished.
+pub fn summary(path: &Path) -> Option<Summary> {
+    let mut fields = tail(path)?;
+    fields.remove(KEY);
+    serde_json::from_value(Value::Object(fields)).ok()
+}
+
+/// The details of the last row.
+fn tail(path: &Path) -> Option<Map<String, Value>> {
     let file = File::open(path).ok().filter(|file| {
         let found = file.metadata();
         found.is_ok_and(|found| found.is_file())
@@ -85,14 +100,10 @@ pub fn found(path: &Path) -> Option<(Value, Summary)> {
     let mut tail = Batch::default();
     let wanted = |column: Column, _: &Batch| wanted(column);
     batch::decode(header, &body, &plan, &wanted, &own, &mut tail).ok()?;
-    if tail.rows != 1 || !batch::may_have_summary(&tail) {
-        return None;
-    }
-    let text = row::text(tail.column(Column::Details)?, 0).ok()?;
-    let mut fields: Map<String, Value> = serde_json::from_str(text).ok()?;
-    let found = fields.remove(KEY)?;
-    let summary = serde_json::from_value(Value::Object(fields)).ok()?;
-    Some((found, summary))
+    let last = tail.rows.checked_sub(1)?;
+    let text = |column| row::text(tail.column(column)?, last).ok();
+    let is_summary = text(Column::Kind)? == "summary";
+    is_summary.then(|| serde_json::from_str(text(Column::Details)?).ok())?
 }
 
 /// Where a message is in its file.
@@ -219,8 +230,10 @@ mod tests {
             assert_eq!(reader.by_ref().count() as u64, events);
             assert_eq!(reader.summary(), Some(&summary));
             assert!(reader.warnings().is_empty());
-            write(&path, events, None);
+            assert_eq!(super::summary(&path), Some(summary.clone()));
+            let summary = write(&path, events, None);
             assert_eq!(found(&path), None);
+            assert_eq!(super::summary(&path), Some(summary));
         }
     }
 

@@ -22,7 +22,7 @@ mod tables;
 mod units;
 mod write;
 
-pub use kept::found;
+pub use kept::{found, summary};
 pub use message::{Messages, Next};
 pub use read::open;
 pub use rows::Rows;
