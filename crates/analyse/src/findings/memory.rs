@@ -209,7 +209,13 @@ fn pool(seen: &FindingInput<'_>, framework: &str) -> Option<Finding> {
     let (used, advice) = match tensors.is_empty() {
         true => (
             "Only the framework knows how much of it is in use".to_owned(),
-            "torch.cuda.memory_summary() and similar functions show what is in use.",
+            match framework {
+                "XLA" => {
+                    "In JAX, jax.profiler.save_device_memory_profile() writes what is in use to a file."
+                }
+                "CuPy" => "cupy.get_default_memory_pool().used_bytes() says how much is in use.",
+                _ => "torch.cuda.memory_summary() shows what is in use.",
+            },
         ),
         false => (
             format!("Tensors had at most {}", words::bytes(tensors.peak_bytes)),
