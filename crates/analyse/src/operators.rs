@@ -1,4 +1,5 @@
 //! A framework's operators: how often each ran, its time on the host, and the GPU work that calls inside of it started.
+//! PyTorch's are events of their own; XLA's are ranges.
 //!
 //! Operators of one name are one row. An operator calls others: `total` has their time, `self` has not. GPU work is
 //! `self` of the innermost operator around its call, and in `total` of all around it; times of pieces of work are added
@@ -155,14 +156,19 @@ impl OperatorSweep {
         match event.extent {
             Extent::Instant if event.category == Category::Memory => self.tensor(event),
             Extent::Instant => {}
-            Extent::Open => self.begin(event),
-            Extent::Closed(duration) => self.end(event, duration),
+            Extent::Open => {
+                self.steps.begun(event);
+                self.begin(event);
+            }
+            Extent::Closed(duration) => {
+                self.steps.ended(event, duration);
+                self.end(event, duration);
+            }
         }
     }
 
     fn begin(&mut self, event: &Event) {
         self.count += 1;
-        self.steps.begun(event);
         let Some(row) = self.row(event) else {
             self.left_out += 1;
             return;
@@ -217,7 +223,6 @@ impl OperatorSweep {
     }
 
     fn end(&mut self, event: &Event, duration: u64) {
-        self.steps.ended(event, duration);
         let mut inner_ns = 0;
         let mut is_outermost = true;
         let mut begun = None;
@@ -414,10 +419,22 @@ impl OperatorSweep {
         Some(path)
     }
 
-    /// A range of the program's has ended.
+    /// A range of the program's begins or has ended. XLA's are around its operators.
     pub fn range(&mut self, event: &Event) {
         if let Extent::Closed(duration) = event.extent {
             self.steps.ended(event, duration);
+        }
+        let Some(name) = names::xla_operator(&event.name) else {
+            return;
+        };
+        let operator = Event {
+            name: name.into(),
+            ..event.clone()
+        };
+        match event.extent {
+            Extent::Open => self.begin(&operator),
+            Extent::Closed(duration) => self.end(&operator, duration),
+            Extent::Instant => {}
         }
     }
 

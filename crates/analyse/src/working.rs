@@ -35,14 +35,16 @@ pub struct Working {
     pub gaps: u64,
     pub longest_gap_ns: u64,
     /// Gaps far longer than a step: the loop stopped for something else. They are no part of the length
-    /// and of the idle time above.
+    /// and of the idle time above. Gaps between the same two steps are one pause.
     pub pauses: u64,
     pub pauses_ns: u64,
     pub longest_pause_ns: u64,
+    /// The gaps that they are made of.
+    pub pause_gaps: u64,
     /// Gaps that take much of a step, about once in each.
     pub long_gaps: u64,
     pub long_gaps_ns: u64,
-    /// What the GPU waited for in the longest of them.
+    /// What comes after most of them.
     pub waited_for: Option<String>,
     /// Of the idle time, in gaps that another workload could use.
     pub worth_having_ns: u64,
@@ -128,12 +130,14 @@ pub(crate) fn of(parts: &Parts<'_>) -> Option<Working> {
         .filter(|_| steady)
         .and_then(|found| Some((found, found.window.as_ref()?)));
     let steps = window
-        .map(|(found, window)| in_steps(found, window, parts.symbols))
-        .map(|working| measured(working, parts.idle))
+        .map(|(found, window)| {
+            let working = in_steps(found, window, parts.symbols);
+            measured(working, parts.idle, &found.turns)
+        })
         .filter(is_typical);
     let mut working = match steps {
         Some(working) => working,
-        None => measured(whole(parts)?, parts.idle),
+        None => measured(whole(parts)?, parts.idle, &[]),
     };
     working.busy_share = working.share(working.busy_ns);
     working.waiting_for_launches_ns = working.waiting_for_launches_ns.min(working.idle_ns);
@@ -159,9 +163,10 @@ const PAUSE: u64 = 4;
 /// A gap that takes a step's eighth is one of a few.
 const LONG: u64 = 8;
 
-fn measured(mut working: Working, idle: &Idle) -> Working {
+/// `turns`: where each iteration begins and ends, as far as that is known.
+fn measured(mut working: Working, idle: &Idle, turns: &[(u64, u64)]) -> Working {
     working.length_ns = working.to_ns.saturating_sub(working.from_ns);
-    leave_out_pauses(&mut working, idle);
+    leave_out_pauses(&mut working, idle, turns);
     working
 }
 
@@ -171,18 +176,25 @@ fn is_typical(working: &Working) -> bool {
     (working.step.as_ref()).is_some_and(|step| step.mean_ns <= PAUSE.saturating_mul(step.p50_ns))
 }
 
-fn leave_out_pauses(working: &mut Working, idle: &Idle) {
+fn leave_out_pauses(working: &mut Working, idle: &Idle, turns: &[(u64, u64)]) {
     let step = working.step.as_ref().map(|step| step.p50_ns.max(1));
     let (from, to) = (working.from_ns, working.to_ns);
     let inside = |gap: &&Gap| gap.start_ns >= from && gap.end_ns <= to;
     let (mut last, mut seen) = (0, 0);
+    // By the iteration that they are in, or by themselves.
+    let mut pauses: HashMap<Result<usize, u64>, u64> = HashMap::new();
+    let mut waited_for: HashMap<&str, u64> = HashMap::new();
     for gap in idle.gaps.iter().filter(inside) {
         let length = gap.length_ns;
         match step {
             Some(step) if length > PAUSE.saturating_mul(step) => {
-                working.pauses += 1;
+                let after = turns.partition_point(|(begin, _)| *begin <= gap.start_ns);
+                let turn = after.checked_sub(1);
+                let turn = turn.filter(|turn| turns[*turn].1 > gap.start_ns);
+                let pause = pauses.entry(turn.ok_or(gap.start_ns)).or_default();
+                *pause = pause.saturating_add(length);
+                working.pause_gaps += 1;
                 working.pauses_ns = working.pauses_ns.saturating_add(length);
-                working.longest_pause_ns = working.longest_pause_ns.max(length);
                 working.length_ns = working.length_ns.saturating_sub(length);
                 working.idle_ns = working.idle_ns.saturating_sub(length);
                 working.worth_having_ns = working.worth_having_ns.saturating_sub(length);
@@ -195,8 +207,8 @@ fn leave_out_pauses(working: &mut Working, idle: &Idle) {
                 working.long_gaps += 1;
                 working.long_gaps_ns = working.long_gaps_ns.saturating_add(length);
                 last = length;
-                if working.waited_for.is_none() {
-                    working.waited_for = gap.after.as_ref().map(|work| work.name.to_string());
+                if let Some(work) = &gap.after {
+                    *waited_for.entry(&work.name).or_default() += 1;
                 }
             }
             _ => {}
@@ -204,6 +216,12 @@ fn leave_out_pauses(working: &mut Working, idle: &Idle) {
         seen += 1;
         working.longest_gap_ns = working.longest_gap_ns.max(length);
     }
+    working.pauses = pauses.len() as u64;
+    working.longest_pause_ns = pauses.into_values().max().unwrap_or(0);
+    let most = waited_for.into_iter().max_by_key(|(_, count)| *count);
+    working.waited_for = most
+        .filter(|(_, count)| count.saturating_mul(2) > working.long_gaps)
+        .map(|(name, _)| name.to_owned());
     // Only the longest gaps are listed: where all of those are long, there are more.
     if seen > 0 && seen == working.long_gaps && working.gaps > seen {
         let more = (working.steps() as u64)

@@ -36,6 +36,9 @@ pub const TIMED: u32 = 8;
 /// were put around, and those of them whose events were never reached.
 pub const COUNTED: u32 = 9;
 
+/// Nodes of CUDA graphs: [`GraphNode`], [`GRAPH_NODE_BYTES`] each.
+pub const GRAPH_NODES: u32 = 10;
+
 /// A piece of work with an event before and one behind it. Times are CLOCK_MONOTONIC's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Timed {
@@ -157,6 +160,46 @@ impl Timed {
     }
 }
 
+/// CUPTI says that a graph has a node: once when it is made, and once more if it is a copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GraphNode {
+    /// CLOCK_MONOTONIC's, within the call that makes the node.
+    pub at: u64,
+    /// That makes the call.
+    pub thread: u64,
+    /// The node, and what it is a copy of, by the numbers that work has; 0: of none that is known.
+    pub node: u64,
+    pub original: u64,
+}
+
+pub const GRAPH_NODE_BYTES: usize = 4 * 8;
+
+impl GraphNode {
+    pub fn encode(&self) -> [u8; GRAPH_NODE_BYTES] {
+        let words = [self.at, self.thread, self.node, self.original];
+        let mut bytes = [0; GRAPH_NODE_BYTES];
+        for (place, word) in bytes.chunks_exact_mut(8).zip(words) {
+            place.copy_from_slice(&word.to_le_bytes());
+        }
+        bytes
+    }
+
+    pub fn decode(bytes: &[u8; GRAPH_NODE_BYTES]) -> Self {
+        let mut words = bytes.chunks_exact(8).map(|bytes| {
+            let mut word = [0; 8];
+            word.copy_from_slice(bytes);
+            u64::from_le_bytes(word)
+        });
+        let mut word = || words.next().unwrap_or(0);
+        GraphNode {
+            at: word(),
+            thread: word(),
+            node: word(),
+            original: word(),
+        }
+    }
+}
+
 /// A frame's header; None if it is none.
 pub fn header(bytes: &[u8]) -> Option<(u32, usize)> {
     let word = |at: usize| Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
@@ -190,6 +233,17 @@ mod tests {
             *byte = place as u8;
         }
         assert_eq!(Timed::decode(&bytes).encode(), bytes);
+    }
+
+    #[test]
+    fn a_node_is_read_as_it_was_written() {
+        let node = GraphNode {
+            at: 1,
+            thread: 2,
+            node: 3 << 32,
+            original: 4,
+        };
+        assert_eq!(GraphNode::decode(&node.encode()), node);
     }
 
     #[test]

@@ -12,8 +12,10 @@ mod parse;
 mod plain;
 mod rules;
 mod short;
+mod xla;
 
 pub use demangle::demangled;
 pub use distinct::distinct;
 pub use near::{Likeness, misspelt, nearest};
 pub use short::{base_name, short_name};
+pub use xla::xla_operator;

@@ -5,7 +5,7 @@ use crate::{
     file::TimesFile,
     find,
     functions::{Functions, Refused},
-    guard,
+    guard, nodes,
     threads::{self, Alone},
     wanted::Wanted,
 };
@@ -246,6 +246,7 @@ fn hand_over(alone: &Alone, session: u64) {
                 state.times.surroundings();
                 looks -= 1;
             }
+            state.times.nodes(&nodes::seen());
             let collecting = state.collecting && state.session == session;
             (collecting, state.times.is_abandoned())
         };
@@ -287,9 +288,13 @@ impl Collector {
         state.session += 1;
     }
 
-    fn begin(&self) -> Result<(), Refused> {
+    fn begin(&'static self) -> Result<(), Refused> {
         guard::own(|| self.ask())?;
         let watched = guard::watch_once(&self.functions);
+        if watched > 0 {
+            // Whoever subscribes after us is noticed before CUPTI refuses. Without this, origins of graphs' work are less exact.
+            let _ = guard::own(|| nodes::follow(&self.functions));
+        }
         let mut state = self.state();
         if watched == 0 {
             state.times.note(
@@ -379,8 +384,12 @@ impl Collector {
             }
             state.calls
         };
-        guard::own(|| self.stop(calls));
+        let last = guard::own(|| {
+            self.stop(calls);
+            nodes::stop()
+        });
         let mut state = self.state();
+        state.times.nodes(&last);
         state.times.clock(clock::pair(&self.functions));
         state.times.end();
         true
@@ -425,8 +434,9 @@ impl Collector {
             let bytes = unsafe { std::slice::from_raw_parts(record, length) };
             count += u64::from(state.add(bytes));
         }
-        // Before the records: their times then lie between two pairs.
+        // Before the records: their times then lie between two pairs, and they are of nodes that are known.
         state.times.clock(pair);
+        state.times.nodes(&nodes::seen());
         state.times.records(&state.encoded, count);
         let dropped = self.functions.dropped(context, stream);
         if dropped > 0 {

@@ -1,7 +1,7 @@
 //! The file that GPU times are handed over by.
 
 use crate::{clock, losses::Losses, mps};
-use event::gpu_times as frames;
+use event::gpu_times::{self as frames, GraphNode};
 use std::{
     ffi::OsStr,
     fs::{File, Metadata, OpenOptions},
@@ -163,6 +163,14 @@ impl TimesFile {
         self.tell_dropped();
         if !self.write_counted(kind, payload, count) {
             self.lose(count);
+        }
+    }
+
+    /// Nodes of graphs: no events of the trace.
+    pub fn nodes(&mut self, nodes: &[GraphNode]) {
+        if !nodes.is_empty() {
+            let payload: Vec<u8> = nodes.iter().flat_map(GraphNode::encode).collect();
+            self.pieces(frames::GRAPH_NODES, &payload, 0);
         }
     }
 

@@ -7,6 +7,8 @@ use std::{
 };
 
 pub type Request = extern "C" fn(*mut *mut u8, *mut usize, *mut usize);
+/// Of a subscriber: its data, a domain, a number there, and what that has.
+pub type Callback = extern "C" fn(*mut c_void, u32, u32, *const c_void);
 pub type Complete = extern "C" fn(*mut c_void, u32, *mut u8, usize, usize);
 
 type Plain = unsafe extern "C" fn(u32) -> u32;
@@ -28,8 +30,10 @@ pub struct Functions {
     driver_call: Option<Filter>,
     runtime_call: Option<Filter>,
     callback_name: Option<unsafe extern "C" fn(u32, u32, *mut *const c_char) -> u32>,
-    subscribe: unsafe extern "C" fn(*mut usize, *const c_void, *mut c_void) -> u32,
+    subscribe: unsafe extern "C" fn(*mut usize, Callback, *mut c_void) -> u32,
     unsubscribe: unsafe extern "C" fn(usize) -> u32,
+    enable_callback: Option<unsafe extern "C" fn(u32, usize, u32, u32) -> u32>,
+    node_id: Option<unsafe extern "C" fn(*mut c_void, *mut u64) -> u32>,
 }
 
 /// A CUptiResult that is not CUPTI_SUCCESS.
@@ -114,6 +118,8 @@ impl Functions {
             callback_name: optional!(c"cuptiGetCallbackName"),
             subscribe: needed!(c"cuptiSubscribe"),
             unsubscribe: needed!(c"cuptiUnsubscribe"),
+            enable_callback: optional!(c"cuptiEnableCallback"),
+            node_id: optional!(c"cuptiGetGraphNodeId"),
         })
     }
 
@@ -217,19 +223,48 @@ impl Functions {
 
     /// Whether nobody else has subscribed.
     pub fn is_alone(&self) -> Result<(), Refused> {
-        let mut subscriber = 0;
-        extern "C" fn nothing() {}
-        // SAFETY: no callback is enabled for the subscriber, so none is called.
-        unsafe {
-            let callback = nothing as extern "C" fn() as *const c_void;
-            checked((self.subscribe)(
-                &mut subscriber,
-                callback,
-                std::ptr::null_mut(),
-            ))?;
-            (self.unsubscribe)(subscriber);
-        }
+        extern "C" fn nothing(_: *mut c_void, _: u32, _: u32, _: *const c_void) {}
+        let subscriber = self.subscribe(nothing, DRIVER, &[])?;
+        self.unsubscribe(subscriber);
         Ok(())
+    }
+
+    /// Has these of a domain's callbacks called, all of them or none.
+    pub fn subscribe(
+        &self,
+        callback: Callback,
+        domain: u32,
+        numbers: &[u32],
+    ) -> Result<usize, Refused> {
+        /// CUPTI_ERROR_NOT_SUPPORTED.
+        const NOT_SUPPORTED: u32 = 27;
+        let mut subscriber = 0;
+        // SAFETY: writes the one word; the callback stays.
+        checked(unsafe { (self.subscribe)(&mut subscriber, callback, std::ptr::null_mut()) })?;
+        let enabled = numbers.iter().try_for_each(|number| {
+            let enable = self.enable_callback.ok_or(Refused(NOT_SUPPORTED))?;
+            // SAFETY: takes numbers.
+            checked(unsafe { enable(1, subscriber, domain, *number) })
+        });
+        if enabled.is_err() {
+            self.unsubscribe(subscriber);
+        }
+        enabled.map(|()| subscriber)
+    }
+
+    pub fn unsubscribe(&self, subscriber: usize) {
+        // SAFETY: takes a subscriber that CUPTI gave.
+        unsafe { (self.unsubscribe)(subscriber) };
+    }
+
+    /// The number of a graph's node, as work has it.
+    ///
+    /// # Safety
+    /// The node lives.
+    pub unsafe fn node_id(&self, node: *mut c_void) -> Option<u64> {
+        let mut id = 0;
+        checked(unsafe { (self.node_id?)(node, &mut id) }).ok()?;
+        Some(id)
     }
 
     /// The record after this one; null for the first.

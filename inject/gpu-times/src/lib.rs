@@ -20,6 +20,7 @@ mod functions;
 mod guard;
 mod losses;
 mod mps;
+mod nodes;
 mod threads;
 mod wanted;
 

@@ -7,6 +7,7 @@ use crate::{
     choice::{self, CONCURRENT_KERNEL, KERNEL, MEMCPY, MEMSET, OVERHEAD, SYNCHRONIZATION},
     record::{self, ActivityRecord},
     source::{self, Activity},
+    subscriber::{self, Callback},
 };
 use std::{
     ffi::{CStr, c_char, c_void},
@@ -222,33 +223,56 @@ pub unsafe extern "C" fn cuptiGetCallbackName(
     }
 }
 
-/// One subscriber at a time, who is told nothing: tools subscribe to see whether they are alone.
-static SUBSCRIBED: AtomicU32 = AtomicU32::new(0);
-
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuptiSubscribe(
     subscriber: *mut usize,
-    _callback: *const c_void,
-    _data: *mut c_void,
+    callback: Option<Callback>,
+    data: *mut c_void,
 ) -> u32 {
     if subscriber.is_null() {
         return INVALID_PARAMETER;
     }
-    if SUBSCRIBED.swap(1, Ordering::AcqRel) == 1 {
+    if !subscriber::set(callback, data) {
         return MULTIPLE_SUBSCRIBERS;
     }
-    unsafe { subscriber.write(1) };
+    unsafe { subscriber.write(subscriber::HANDLE) };
     SUCCESS
 }
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cuptiUnsubscribe(_subscriber: usize) -> u32 {
-    SUBSCRIBED.store(0, Ordering::Release);
+    subscriber::clear();
+    SUCCESS
+}
+
+/// Only new nodes of graphs can be subscribed to.
+#[unsafe(no_mangle)]
+pub extern "C" fn cuptiEnableCallback(
+    enable: u32,
+    subscriber: usize,
+    domain: u32,
+    number: u32,
+) -> u32 {
+    if subscriber != subscriber::HANDLE || !subscriber::enable(enable != 0, domain, number) {
+        return INVALID_PARAMETER;
+    }
     SUCCESS
 }
 
 #[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuptiGetGraphNodeId(node: u64, id: *mut u64) -> u32 {
+    match source::node_id(node) {
+        Some(found) if !id.is_null() => {
+            unsafe { id.write(found) };
+            SUCCESS
+        }
+        _ => INVALID_PARAMETER,
+    }
+}
+
+#[unsafe(no_mangle)]
 pub extern "C" fn cuptiFinalize() -> u32 {
+    subscriber::clear();
     if !source::listen(None) {
         return INVALID_OPERATION;
     }

@@ -10,3 +10,4 @@ mod callbacks;
 mod choice;
 mod record;
 mod source;
+mod subscriber;

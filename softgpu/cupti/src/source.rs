@@ -42,21 +42,50 @@ pub const WAIT: u32 = 5;
 
 pub type Listener = extern "C" fn(*const Activity);
 
+/// A graph has a new node.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct GraphNode {
+    pub graph: u64,
+    pub node: u64,
+    /// 0: the node was created; otherwise it turned out to be a copy of this one.
+    pub original: u64,
+    /// CUgraphNodeType.
+    pub kind: u32,
+}
+
+pub type NodeListener = extern "C" fn(*const GraphNode);
+
 #[repr(C)]
 struct Table {
     bytes: usize,
     listen: extern "C" fn(Option<Listener>),
+    listen_to_nodes: extern "C" fn(Option<NodeListener>),
+    node_id: extern "C" fn(u64) -> u64,
 }
 
 /// Who is notified from now on. False: the driver is not softgpu.
 pub fn listen(listener: Option<Listener>) -> bool {
+    table().map(|table| (table.listen)(listener)).is_some()
+}
+
+/// The same for nodes of graphs.
+pub fn listen_to_nodes(listener: Option<NodeListener>) -> bool {
+    table()
+        .map(|table| (table.listen_to_nodes)(listener))
+        .is_some()
+}
+
+/// The number of a node, as work has it.
+pub fn node_id(node: u64) -> Option<u64> {
+    let id = (table()?.node_id)(node);
+    (id != 0).then_some(id)
+}
+
+fn table() -> Option<&'static Table> {
     static TABLE: OnceLock<Option<usize>> = OnceLock::new();
-    let Some(table) = TABLE.get_or_init(find) else {
-        return false;
-    };
     // SAFETY: softgpu's table lives as long as the process.
-    (unsafe { &*(*table as *const Table) }.listen)(listener);
-    true
+    (*TABLE.get_or_init(find)).map(|table| unsafe { &*(table as *const Table) })
 }
 
 fn find() -> Option<usize> {
@@ -80,7 +109,7 @@ fn find() -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::Activity;
+    use super::{Activity, GraphNode};
     use softgpu_driver::activity as theirs;
     use std::mem::{offset_of, size_of};
 
@@ -89,6 +118,11 @@ mod tests {
         assert_eq!(super::TABLE_ID, theirs::TABLE_ID);
         assert_eq!(size_of::<super::Table>(), size_of::<theirs::Table>());
         assert_eq!(size_of::<Activity>(), size_of::<theirs::Activity>());
+        assert_eq!(size_of::<GraphNode>(), size_of::<theirs::GraphNode>());
+        assert_eq!(
+            offset_of!(GraphNode, kind),
+            offset_of!(theirs::GraphNode, kind)
+        );
         macro_rules! same {
             ($($field:ident)*) => {$(
                 assert_eq!(

@@ -130,6 +130,17 @@ pub struct GraphNodeParams {
     pub reserved_after: u64,
 }
 
+/// CUDA_CONDITIONAL_NODE_PARAMS.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct ConditionalNodeParams {
+    pub handle: u64,
+    pub kind: u32,
+    pub size: u32,
+    pub graphs: *mut u64,
+    pub context: u64,
+}
+
 /// CUDA_MEMCPY_NODE_PARAMS.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -270,6 +281,7 @@ const _: () = {
     assert!(size_of::<KernelNodeParams2>() == 72);
     assert!(size_of::<MemsetNodeParams>() == 40);
     assert!(size_of::<GraphNodeParams>() == 256);
+    assert!(size_of::<ConditionalNodeParams>() == 32);
     assert!(size_of::<MemcpyNodeParams>() == 216);
     assert!(size_of::<InstantiateParams>() == 32);
     assert!(size_of::<UpdateResult>() == 24);

@@ -13,7 +13,14 @@ use std::{
 };
 
 use super::{
-    context::Context, copy::Copy, copy::Fill, launch, launch::KernelWork, result::Answer,
+    context::Context,
+    copy::Copy,
+    copy::Fill,
+    graph::{self, NodeType},
+    launch,
+    launch::KernelWork,
+    result::Answer,
+    state::driver,
     work::Work,
 };
 
@@ -63,20 +70,41 @@ pub const WAIT: u32 = 5;
 
 pub type Listener = extern "C" fn(*const Activity);
 
+/// A graph has a new node. Called on the thread that made it, inside its call.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct GraphNode {
+    pub graph: u64,
+    pub node: u64,
+    /// 0: the node was created; otherwise it turned out to be a copy of this one.
+    pub original: u64,
+    /// CUgraphNodeType.
+    pub kind: u32,
+}
+
+pub type NodeListener = extern "C" fn(*const GraphNode);
+
 /// What `cuGetExportTable` gives.
 #[repr(C)]
 pub struct Table {
     pub bytes: usize,
     /// Who is notified from now on; None: nobody.
     pub listen: extern "C" fn(Option<Listener>),
+    /// The same for nodes of graphs.
+    pub listen_to_nodes: extern "C" fn(Option<NodeListener>),
+    /// The number of a node, as work has it; 0: there is no such node.
+    pub node_id: extern "C" fn(u64) -> u64,
 }
 
 pub static TABLE: Table = Table {
     bytes: size_of::<Table>(),
     listen,
+    listen_to_nodes,
+    node_id,
 };
 
 static LISTENER: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
+static NODE_LISTENER: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
 static CORRELATION: AtomicU32 = AtomicU32::new(0);
 static NEXT_GRAPH: AtomicU64 = AtomicU64::new(1);
 
@@ -94,6 +122,62 @@ fn listener() -> Option<Listener> {
 thread_local! {
     /// The call that this thread is in; 0: none, or nobody listens.
     static CALL_HERE: Cell<u32> = const { Cell::new(0) };
+    /// A node of an executable that a listener hears of: its handle is known only then. And its number.
+    static EXECUTABLE_NODE: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
+}
+
+extern "C" fn listen_to_nodes(listener: Option<NodeListener>) {
+    let address = listener.map_or(std::ptr::null_mut(), |listener| listener as *mut ());
+    NODE_LISTENER.store(address, Ordering::Release);
+}
+
+fn node_listener() -> Option<NodeListener> {
+    let address = NODE_LISTENER.load(Ordering::Acquire);
+    // SAFETY: only `listen_to_nodes` writes it, and it writes listeners.
+    (!address.is_null()).then(|| unsafe { std::mem::transmute::<*mut (), NodeListener>(address) })
+}
+
+extern "C" fn node_id(node: u64) -> u64 {
+    let (handle, id) = EXECUTABLE_NODE.get();
+    if node == handle {
+        return id;
+    }
+    let found = graph::of_node(node).and_then(|graph| graph.id_of(node));
+    found.unwrap_or(0)
+}
+
+pub fn node_created(graph: u64, node: u64, kind: NodeType) {
+    if let Some(listener) = node_listener() {
+        listener(&GraphNode {
+            graph,
+            node,
+            original: 0,
+            kind: kind as u32,
+        });
+    }
+}
+
+/// A node was created as a copy of another.
+pub fn node_copied(graph: u64, node: u64, kind: NodeType, original: u64) {
+    node_created(graph, node, kind);
+    if let Some(listener) = node_listener() {
+        listener(&GraphNode {
+            graph,
+            node,
+            original,
+            kind: kind as u32,
+        });
+    }
+}
+
+/// An executable has a copy of a node, with this number.
+pub fn node_instantiated(id: u64, kind: NodeType, original: u64) {
+    if node_listener().is_some() {
+        let handle = driver().nodes.fresh();
+        EXECUTABLE_NODE.set((handle, id));
+        node_copied(0, handle, kind, original);
+        EXECUTABLE_NODE.set((0, 0));
+    }
 }
 
 /// Numbers graphs as CUPTI does.

@@ -44,8 +44,6 @@ fn subject(name: &str) -> &'static str {
     let is_of = |words: &[&str]| words.iter().any(|word| name.contains(word));
     if is_of(&["Array", "Tex", "Surf", "Mipmap"]) {
         " (arrays, textures and surfaces)"
-    } else if is_of(&["Conditional"]) {
-        " (conditional nodes of graphs)"
     } else {
         ""
     }

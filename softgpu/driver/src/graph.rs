@@ -6,6 +6,7 @@ use std::{
 };
 
 use super::{
+    activity,
     result::{Answer, INVALID_HANDLE, INVALID_VALUE},
     state::driver,
     user_object::UserData,
@@ -27,6 +28,7 @@ pub enum NodeType {
     MemAlloc = 10,
     MemFree = 11,
     MemoryOperations = 12,
+    Conditional = 13,
 }
 
 #[derive(Clone)]
@@ -34,6 +36,8 @@ pub struct Node {
     pub work: Work,
     /// Nodes of the same graph that come before.
     pub after: Vec<u64>,
+    /// Its place in the order in which nodes were added: half of its number, as CUPTI has it.
+    pub number: u32,
 }
 
 impl Node {
@@ -50,6 +54,7 @@ impl Node {
             Work::Allocate(_) => NodeType::MemAlloc,
             Work::Free(_) | Work::FreeNode(_) => NodeType::MemFree,
             Work::Memory(_) => NodeType::MemoryOperations,
+            Work::Conditional(_) => NodeType::Conditional,
         }
     }
 }
@@ -59,9 +64,23 @@ impl Node {
 pub struct Nodes {
     pub order: Vec<u64>,
     pub by_handle: HashMap<u64, Node>,
+    /// How many were ever added.
+    added: u32,
 }
 
 impl Nodes {
+    fn push(&mut self, handle: u64, work: Work, after: Vec<u64>) {
+        let number = self.added;
+        self.added += 1;
+        self.order.push(handle);
+        let node = Node {
+            work,
+            after,
+            number,
+        };
+        self.by_handle.insert(handle, node);
+    }
+
     pub fn get(&self, handle: u64) -> Answer<&Node> {
         self.by_handle.get(&handle).ok_or(INVALID_VALUE)
     }
@@ -149,6 +168,8 @@ impl Nodes {
 
 pub struct Graph {
     pub handle: u64,
+    /// As CUPTI numbers graphs.
+    pub number: u32,
     nodes: Mutex<Nodes>,
     /// For a clone: the node each node of the original became.
     clones: HashMap<u64, u64>,
@@ -165,6 +186,7 @@ impl Graph {
         let handle = driver().graphs.fresh();
         let graph = Arc::new(Self {
             handle,
+            number: activity::next_graph(),
             nodes: Mutex::new(nodes),
             clones,
             kept: Mutex::default(),
@@ -192,18 +214,13 @@ impl Graph {
             return Err(INVALID_VALUE);
         }
         let handle = driver().nodes.fresh();
-        nodes.order.push(handle);
-        nodes.by_handle.insert(
-            handle,
-            Node {
-                work,
-                after: after.to_vec(),
-            },
-        );
+        nodes.push(handle, work, after.to_vec());
+        let kind = nodes.get(handle)?.kind();
         drop(nodes);
         driver()
             .nodes
             .insert(handle, Arc::new(Arc::downgrade(self)));
+        activity::node_created(self.handle, handle, kind);
         Ok(handle)
     }
 
@@ -215,34 +232,37 @@ impl Graph {
             node.after.retain(|before| *before != handle);
         }
         driver().nodes.remove(handle);
-        if let Work::Child(child) = gone.work {
-            child.destroy();
-        }
+        gone.work.destroy_graphs();
         Ok(())
     }
 
     /// A copy of the graph, with nodes of its own.
     pub fn duplicate(&self) -> Arc<Self> {
         let nodes = self.nodes().clone();
+        let copy = Self::of(&nodes);
+        *copy.lock_kept() = self.lock_kept().clone();
+        copy
+    }
+
+    /// A graph with copies of these nodes.
+    pub fn of(nodes: &Nodes) -> Arc<Self> {
         let clones: HashMap<u64, u64> = nodes
             .order
             .iter()
             .map(|old| (*old, driver().nodes.fresh()))
             .collect();
-        let mut copied = Nodes {
-            order: nodes.order.iter().map(|old| clones[old]).collect(),
-            by_handle: HashMap::new(),
-        };
-        for (old, node) in nodes.by_handle {
-            let work = match node.work {
-                Work::Child(child) => Work::Child(child.duplicate()),
-                work => work,
-            };
+        let mut copied = Nodes::default();
+        for old in &nodes.order {
+            let node = &nodes.by_handle[old];
             let after = node.after.iter().map(|before| clones[before]).collect();
-            copied.by_handle.insert(clones[&old], Node { work, after });
+            copied.push(clones[old], node.work.with_own_graphs(), after);
         }
+        let order = copied.order.clone();
         let copy = Self::register(copied, clones);
-        *copy.lock_kept() = self.lock_kept().clone();
+        for (old, new) in nodes.order.iter().zip(order) {
+            let kind = nodes.by_handle[old].kind();
+            activity::node_copied(copy.handle, new, kind, *old);
+        }
         copy
     }
 
@@ -291,10 +311,14 @@ impl Graph {
         let nodes = std::mem::take(&mut *self.nodes());
         for (handle, node) in nodes.by_handle {
             driver().nodes.remove(handle);
-            if let Work::Child(child) = node.work {
-                child.destroy();
-            }
+            node.work.destroy_graphs();
         }
+    }
+
+    /// The number by which CUPTI knows a node.
+    pub fn id_of(&self, node: u64) -> Answer<u64> {
+        let number = self.nodes().get(node)?.number;
+        Ok(u64::from(self.number) << 32 | u64::from(number))
     }
 }
 
@@ -305,6 +329,12 @@ impl Drop for Graph {
             driver().nodes.remove(*handle);
         }
     }
+}
+
+/// What a conditional node goes by.
+pub struct Condition {
+    /// At the beginning of each launch.
+    pub value: u32,
 }
 
 /// A graph by its handle.

@@ -29,6 +29,7 @@ pub enum Kind {
     UserObject,
     Pool,
     Physical,
+    Condition,
 }
 
 /// Handles look like pointers of no mapping: above the heap, below the kernel.

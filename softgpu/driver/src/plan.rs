@@ -10,7 +10,7 @@ use super::{
     capture,
     context::Context,
     event::{EventRecording, EventState},
-    graph::{Graph, Nodes},
+    graph::{Graph, Node, Nodes},
     pool,
     result::{Answer, GRAPH_EXEC_UPDATE_FAILURE, INVALID_VALUE},
     state::driver,
@@ -19,42 +19,40 @@ use super::{
     work::Work,
 };
 
-/// Child graphs deeper than this are refused.
+/// Graphs inside graphs deeper than this are refused.
 const MAX_DEPTH: usize = 64;
-/// Where numbers of nodes of child graphs begin.
-const CHILDREN: usize = 1 << 30;
 /// Threads that work on one launch of a graph with parallel branches.
 const MAX_THREADS: usize = 8;
 
 /// A piece of a plan, behind the steps with these numbers.
 struct Step {
-    /// As CUPTI numbers it: the place in the order in which the graph's nodes were added.
+    /// As CUPTI numbers it: the graph's number, and the node's place in the order in which its nodes were added.
     node: u64,
     work: Work,
     after: Vec<usize>,
 }
 
-/// The steps of a graph and its child graphs; each comes after all it depends on.
+/// The steps of a graph and the graphs inside it; each comes after all it depends on.
 pub struct Plan {
     steps: Vec<Step>,
-    /// Distinguishes launches of one plan from another's, for tracers.
+    /// The executable's number, for tracers.
     number: u32,
 }
 
 impl Plan {
-    fn of(nodes: &Nodes, disabled: &HashSet<u64>) -> Answer<Self> {
+    fn of(nodes: &Nodes, disabled: &HashSet<u64>, number: u32) -> Answer<Self> {
         let mut plan = Self {
             steps: Vec::new(),
-            number: activity::next_graph(),
+            number,
         };
-        plan.append(nodes, disabled, &[], 0)?;
+        plan.append((number, nodes), disabled, &[], 0)?;
         Ok(plan)
     }
 
-    /// Adds a graph behind `before`; returns its last steps.
+    /// Adds a graph, with its number, behind `before`; returns its last steps.
     fn append(
         &mut self,
-        nodes: &Nodes,
+        (number, nodes): (u32, &Nodes),
         disabled: &HashSet<u64>,
         before: &[usize],
         depth: usize,
@@ -63,8 +61,6 @@ impl Plan {
             return Err(INVALID_VALUE);
         }
         let mut step_of: HashMap<u64, usize> = HashMap::new();
-        let places = nodes.order.iter().enumerate();
-        let places: HashMap<u64, usize> = places.map(|(place, node)| (*node, place)).collect();
         let mut last: HashSet<usize> = HashSet::new();
         for handle in nodes.sorted()? {
             let node = nodes.get(handle)?;
@@ -77,24 +73,26 @@ impl Plan {
             }
             let work = match &node.work {
                 _ if disabled.contains(&handle) => Work::Empty,
-                Work::Child(child) => {
-                    // The child's steps stand here; an empty step behind them stands for it.
-                    let child = child.nodes().clone();
-                    let ends = self.append(&child, disabled, &after, depth + 1)?;
-                    if !ends.is_empty() {
-                        after = ends;
+                Work::Child(_) | Work::Conditional(_) => {
+                    let inner = match &node.work {
+                        Work::Conditional(conditional) => conditional.chosen(),
+                        child => child.graphs().first(),
+                    };
+                    // The graph's steps stand here; an empty step behind them stands for the node.
+                    if let Some(inner) = inner {
+                        let nodes = inner.nodes().clone();
+                        let inner = (inner.number, &nodes);
+                        let ends = self.append(inner, disabled, &after, depth + 1)?;
+                        if !ends.is_empty() {
+                            after = ends;
+                        }
                     }
                     Work::Empty
                 }
                 work => work.clone(),
             };
-            let place = match depth {
-                0 => places[&handle],
-                // Nodes of child graphs have numbers that no node of the graph has.
-                _ => CHILDREN + self.steps.len(),
-            };
             self.steps.push(Step {
-                node: u64::from(self.number) << 32 | place as u64,
+                node: u64::from(number) << 32 | u64::from(node.number),
                 work,
                 after,
             });
@@ -233,6 +231,7 @@ pub struct UpdateRefused {
 
 pub struct GraphExec {
     pub handle: u64,
+    number: u32,
     pub flags: u64,
     frozen: Mutex<Frozen>,
     /// User objects of the graph, kept while it can be launched.
@@ -251,12 +250,19 @@ struct Frozen {
 impl GraphExec {
     pub fn instantiate(graph: &Graph, flags: u64) -> Answer<Arc<Self>> {
         let mut nodes = graph.nodes().clone();
-        freeze_children(&mut nodes, 0)?;
+        let number = activity::next_graph();
+        freeze(&mut nodes)?;
+        for handle in &nodes.order {
+            let node = nodes.get(*handle)?;
+            let id = u64::from(number) << 32 | u64::from(node.number);
+            activity::node_instantiated(id, node.kind(), *handle);
+        }
         let disabled = HashSet::new();
-        let plan = Plan::of(&nodes, &disabled)?;
+        let plan = Plan::of(&nodes, &disabled, number)?;
         let handle = driver().executables.fresh();
         let exec = Arc::new(Self {
             handle,
+            number,
             flags,
             frozen: Mutex::new(Frozen {
                 nodes,
@@ -279,7 +285,7 @@ impl GraphExec {
         if let Some(plan) = &frozen.plan {
             return Ok(plan.clone());
         }
-        let plan = Arc::new(Plan::of(&frozen.nodes, &frozen.disabled)?);
+        let plan = Arc::new(Plan::of(&frozen.nodes, &frozen.disabled, self.number)?);
         frozen.plan = Some(plan.clone());
         Ok(plan)
     }
@@ -303,6 +309,12 @@ impl GraphExec {
         Ok(())
     }
 
+    /// A graph of what will run.
+    pub fn to_graph(&self) -> Arc<Graph> {
+        let nodes = self.frozen().nodes.clone();
+        Graph::of(&nodes)
+    }
+
     /// The work of a node as it will run.
     pub fn work(&self, node: u64) -> Answer<Work> {
         Ok(self.frozen().nodes.get(node)?.work.clone())
@@ -315,7 +327,7 @@ impl GraphExec {
         if std::mem::discriminant(&place.work) != std::mem::discriminant(&work) {
             return Err(INVALID_VALUE);
         }
-        place.work = work;
+        take_work(place, &work).map_err(|_| INVALID_VALUE)?;
         frozen.plan = None;
         Ok(())
     }
@@ -339,57 +351,89 @@ impl GraphExec {
     }
 
     /// Takes the parameters of a graph of the same shape.
-    pub fn update(&self, graph: &Graph) -> Result<Answer, UpdateRefused> {
-        let mut new = graph.nodes().clone();
-        if let Err(error) = freeze_children(&mut new, 0) {
-            return Ok(Err(error));
-        }
+    pub fn update(&self, graph: &Graph) -> Result<(), UpdateRefused> {
+        let new = graph.nodes().clone();
         let mut frozen = self.frozen();
-        let old = &frozen.nodes;
-        let refuse = |result, node| Err(UpdateRefused { result, node });
-        if old.order.len() != new.order.len() {
-            return refuse(2, 0);
-        }
-        let number: HashMap<u64, usize> =
-            new.order.iter().enumerate().map(|(i, n)| (*n, i)).collect();
-        let mut works = Vec::new();
-        for (ours, theirs) in old.order.iter().zip(&new.order) {
-            let (was, is) = (&old.by_handle[ours], &new.by_handle[theirs]);
-            if was.kind() != is.kind() {
-                return refuse(3, *theirs);
-            }
-            let renamed: HashSet<u64> = is.after.iter().map(|n| old.order[number[n]]).collect();
-            if renamed != was.after.iter().copied().collect() {
-                return refuse(2, *theirs);
-            }
-            works.push((*ours, is.work.clone()));
-        }
-        for (node, work) in works {
-            if let Some(place) = frozen.nodes.by_handle.get_mut(&node) {
-                place.work = work;
-            }
-        }
+        check_shape(&frozen.nodes, &new)?;
+        take_works(&mut frozen.nodes, &new)?;
         frozen.plan = None;
-        Ok(Ok(()))
+        Ok(())
     }
+}
+
+/// Whether the graphs have the same nodes with the same order between them, and so have those inside them.
+fn check_shape(old: &Nodes, new: &Nodes) -> Result<(), UpdateRefused> {
+    let refuse = |result, node| Err(UpdateRefused { result, node });
+    if old.order.len() != new.order.len() {
+        return refuse(2, 0);
+    }
+    let number: HashMap<u64, usize> = new.order.iter().enumerate().map(|(i, n)| (*n, i)).collect();
+    for (ours, theirs) in old.order.iter().zip(&new.order) {
+        let (was, is) = (&old.by_handle[ours], &new.by_handle[theirs]);
+        if was.kind() != is.kind() {
+            return refuse(3, *theirs);
+        }
+        let renamed: HashSet<u64> = is.after.iter().map(|n| old.order[number[n]]).collect();
+        if renamed != was.after.iter().copied().collect() {
+            return refuse(2, *theirs);
+        }
+        let (was, is) = (was.work.graphs(), is.work.graphs());
+        if was.len() != is.len() {
+            return refuse(2, *theirs);
+        }
+        for (was, is) in was.iter().zip(is) {
+            check_shape(&was.nodes(), &is.nodes().clone())?;
+        }
+    }
+    Ok(())
+}
+
+/// Works of a graph of the same shape. The nodes, and the graphs inside them, stay what they are.
+fn take_works(old: &mut Nodes, new: &Nodes) -> Result<(), UpdateRefused> {
+    for (ours, theirs) in old.order.clone().iter().zip(&new.order) {
+        if let Some(place) = old.by_handle.get_mut(ours) {
+            take_work(place, &new.by_handle[theirs].work)?;
+        }
+    }
+    Ok(())
+}
+
+fn take_work(node: &mut Node, work: &Work) -> Result<(), UpdateRefused> {
+    let (was, is) = (node.work.graphs(), work.graphs());
+    if was.is_empty() && is.is_empty() {
+        node.work = work.clone();
+        return Ok(());
+    }
+    for (was, is) in was.iter().zip(is) {
+        let is = is.nodes().clone();
+        check_shape(&was.nodes(), &is)?;
+        take_works(&mut was.nodes(), &is)?;
+    }
+    if let (Work::Conditional(was), Work::Conditional(is)) = (&mut node.work, work) {
+        was.value = is.value;
+    }
+    Ok(())
 }
 
 /// CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE, for callers that write the details elsewhere.
 pub const UPDATE_REFUSED: super::result::CuError = GRAPH_EXEC_UPDATE_FAILURE;
 
-/// Child graphs may change after instantiation: an executable keeps copies.
-fn freeze_children(nodes: &mut Nodes, depth: usize) -> Answer {
-    if depth > MAX_DEPTH {
-        return Err(INVALID_VALUE);
-    }
-    for node in nodes.by_handle.values_mut() {
-        if let Work::Child(child) = &node.work {
-            let copy = child.duplicate();
-            freeze_children(&mut copy.nodes(), depth + 1)?;
-            // The copy is reachable through the executable only.
-            driver().graphs.remove(copy.handle);
-            node.work = Work::Child(copy);
+/// Graphs inside a graph may change after instantiation: an executable keeps copies.
+fn freeze(nodes: &mut Nodes) -> Answer {
+    for node in nodes.order.clone() {
+        let node = nodes.get_mut(node)?;
+        node.work = node.work.with_own_graphs();
+        for graph in node.work.graphs() {
+            forget(graph);
         }
     }
     Ok(())
+}
+
+/// An executable's copy is reachable through it only.
+fn forget(graph: &Graph) {
+    driver().graphs.remove(graph.handle);
+    for node in graph.nodes().by_handle.values() {
+        node.work.graphs().iter().for_each(|graph| forget(graph));
+    }
 }

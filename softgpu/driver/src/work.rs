@@ -57,6 +57,47 @@ pub struct MemoryBatch {
     pub described: Vec<BatchMemOp>,
 }
 
+/// A node that runs one of its graphs, or none, by the value of a handle. Kernels cannot change it here, so it is what
+/// the handle begins each launch with.
+#[derive(Clone)]
+pub struct Conditional {
+    pub value: u32,
+    pub kind: ConditionalKind,
+    pub bodies: Vec<Arc<Graph>>,
+    /// The bodies' handles, as an array for the program.
+    pub handles: Arc<[u64]>,
+}
+
+/// CUgraphConditionalNodeType.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum ConditionalKind {
+    If = 0,
+    While = 1,
+    Switch = 2,
+}
+
+impl Conditional {
+    pub fn new(value: u32, kind: ConditionalKind, bodies: Vec<Arc<Graph>>) -> Self {
+        Conditional {
+            value,
+            kind,
+            handles: bodies.iter().map(|body| body.handle).collect(),
+            bodies,
+        }
+    }
+
+    /// The graph that runs.
+    pub fn chosen(&self) -> Option<&Arc<Graph>> {
+        let place = match self.kind {
+            ConditionalKind::If => usize::from(self.value == 0),
+            ConditionalKind::While if self.value == 0 => return None,
+            ConditionalKind::While => 0,
+            ConditionalKind::Switch => self.value as usize,
+        };
+        self.bodies.get(place)
+    }
+}
+
 #[derive(Clone)]
 pub enum Work {
     Empty,
@@ -83,9 +124,40 @@ pub enum Work {
     RecordEvent(Arc<Event>),
     WaitEvent(Arc<Event>),
     Child(Arc<Graph>),
+    Conditional(Conditional),
 }
 
 impl Work {
+    /// The graphs that a node has of its own.
+    pub fn graphs(&self) -> &[Arc<Graph>] {
+        match self {
+            Work::Child(child) => std::slice::from_ref(child),
+            Work::Conditional(conditional) => &conditional.bodies,
+            _ => &[],
+        }
+    }
+
+    /// The same work for a copy of the node.
+    pub fn with_own_graphs(&self) -> Work {
+        match self {
+            Work::Child(child) => Work::Child(child.duplicate()),
+            Work::Conditional(Conditional {
+                value,
+                kind,
+                bodies,
+                ..
+            }) => {
+                let bodies = bodies.iter().map(|body| body.duplicate()).collect();
+                Work::Conditional(Conditional::new(*value, *kind, bodies))
+            }
+            other => other.clone(),
+        }
+    }
+
+    pub fn destroy_graphs(&self) {
+        self.graphs().iter().for_each(|graph| graph.destroy());
+    }
+
     /// Runs the work; a bug in here stops the context, not the process or the stream.
     pub fn run(&self, context: &Arc<Context>, origin: Origin) {
         let perform = || origin.run(self, context, || self.perform(context, origin));
@@ -145,6 +217,7 @@ impl Work {
             | Work::Allocate(_)
             | Work::FreeNode(_)
             | Work::Child(_)
+            | Work::Conditional(_)
             | Work::Callback { .. } => {}
         }
     }

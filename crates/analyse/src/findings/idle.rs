@@ -4,7 +4,12 @@ use super::{Confidence, Draft, Finding, FindingInput, Id, Severity, limits, word
 use crate::HostTime;
 use crate::idle::{Basis, Gap, GapPlace};
 use crate::working::Working;
+use std::collections::BTreeSet;
 
+/// Idle time with work submitted that is worth a sentence, as a part of the step.
+const QUEUED_SHARE: f64 = 0.05;
+/// Of so much of the work it must be known when it was submitted, to say that some was in time.
+const NEARLY_ALL: f64 = 0.95;
 /// Gaps that get a finding of their own.
 const MOST_GAPS: usize = 3;
 
@@ -66,11 +71,12 @@ fn pauses(seen: &FindingInput<'_>, working: &Working) -> Option<Finding> {
                 seen,
                 match working.pauses {
                     1 => format!("The loop stops once for {}", words::time(working.pauses_ns)),
+                    2 => "The loop stops twice".to_owned(),
                     pauses => format!("The loop stops {pauses} times"),
                 },
                 format!(
-                    "{} between steps in which the GPU is idle for longer than four steps. {}{}",
-                    words::counted(working.pauses, "gap", "gaps"),
+                    "{} in which the GPU is idle for longer than four steps. {}{}",
+                    words::counted(working.pause_gaps, "gap", "gaps"),
                     in_gap(longest),
                     basis(seen),
                 ),
@@ -152,12 +158,20 @@ fn one_gap(seen: &FindingInput<'_>, gap: &Gap) -> Finding {
 
 /// The GPU waits for the host again and again.
 fn waiting(seen: &FindingInput<'_>, working: &Working, idle: u64) -> Finding {
-    let share = words::percent(working.share(idle));
+    let in_time = working.step.is_some()
+        && known_calls(seen) >= 0.5
+        && (working.waiting_for_launches_ns as f64) < limits::LATE_LAUNCHES * idle as f64;
+    // Of the idle time only what launching earlier could save, where that is clearly less.
+    let late = working.waiting_for_launches_ns.min(idle);
+    let is_less = working.share(idle - late) >= QUEUED_SHARE && known_calls(seen) >= NEARLY_ALL;
+    let waiting = match working.step.is_some() && !in_time && is_less {
+        true => late,
+        false => idle,
+    };
+    let share = words::percent(working.share(waiting));
     let once_a_step = working.step.is_some()
         && working.long_gaps_ns.saturating_mul(2) >= idle
         && working.long_gaps as f64 <= 3.0 * working.steps();
-    let in_time = calls_are_known(seen)
-        && (working.waiting_for_launches_ns as f64) < limits::LATE_LAUNCHES * idle as f64;
     let (id, title) = match (&working.step, once_a_step) {
         (Some(_), _) if in_time => (
             Id::HostBound,
@@ -181,7 +195,7 @@ fn waiting(seen: &FindingInput<'_>, working: &Working, idle: u64) -> Finding {
         .filter_map(|gap| Some(gap.after.as_ref()?.op_id));
     let mut detail = match &working.step {
         Some(step) => format!(
-            "In a step of {} the GPU works {}. ",
+            "On average a step takes {}, of which the GPU works {}. ",
             words::time(step.mean_ns),
             words::time((working.busy_ns as f64 / working.steps()) as u64),
         ),
@@ -206,11 +220,25 @@ fn waiting(seen: &FindingInput<'_>, working: &Working, idle: u64) -> Finding {
             words::time(each),
         ));
     }
+    let queued = idle - waiting;
+    if queued > 0 {
+        let processes: BTreeSet<u32> = (seen.report.contexts.contexts.iter())
+            .map(|context| context.pid)
+            .collect();
+        let why = match processes.len() {
+            0 | 1 => String::new(),
+            many => format!(": {many} processes share the GPU"),
+        };
+        let queued = words::percent(working.share(queued));
+        detail.push_str(&format!(
+            "For another {queued} it is idle with work already submitted{why}. "
+        ));
+    }
     detail.push_str(&host_words(&working.host, working.host.total_ns()));
     detail.push_str(basis(seen));
     Draft::new(id, seen)
         .in_steps()
-        .costs(idle)
+        .costs(waiting)
         .shown_by(ops)
         .number("idle_ns", idle)
         .number("gaps", working.gaps)
@@ -230,12 +258,15 @@ fn waiting(seen: &FindingInput<'_>, working: &Working, idle: u64) -> Finding {
         .say(seen, title, detail, advice(&working.host, once_a_step))
 }
 
-/// Whether it can be said of most work on the GPU when it was asked for.
-fn calls_are_known(seen: &FindingInput<'_>) -> bool {
+/// Of what part of the work on the GPU it is known when it was asked for.
+fn known_calls(seen: &FindingInput<'_>) -> f64 {
     let pace = &seen.report.gpu.pace;
     let known = pace.launch_bound.saturating_add(pace.gpu_bound);
-    seen.report.idle.basis == Basis::GpuTimes
-        && known.saturating_mul(2) >= seen.report.overview.counts.gpu_operations
+    let all = seen.report.overview.counts.gpu_operations.max(1);
+    match seen.report.idle.basis {
+        Basis::GpuTimes => known as f64 / all as f64,
+        Basis::Launches => 0.0,
+    }
 }
 
 /// What the host did, the largest parts of it.

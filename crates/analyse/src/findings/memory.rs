@@ -210,6 +210,10 @@ fn pool(seen: &FindingInput<'_>, framework: &str) -> Option<Finding> {
         true => (
             "Only the framework knows how much of it is in use".to_owned(),
             match framework {
+                "XLA" => {
+                    "In JAX, jax.profiler.save_device_memory_profile() writes what is in use to a file."
+                }
+                "CuPy" => "cupy.get_default_memory_pool().used_bytes() says how much is in use.",
                 "PyTorch" => "torch.cuda.memory_summary() shows what is in use.",
                 _ => "The framework's own memory statistics show what is in use.",
             },

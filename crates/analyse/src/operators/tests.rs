@@ -131,3 +131,23 @@ fn names_without_end_are_counted_and_not_kept() {
     let (found, ..) = sweep.finish();
     assert_eq!((found.operators.len(), found.left_out), (MOST_NAMES, 10));
 }
+
+#[test]
+fn ranges_of_xla_are_operators() {
+    let mut sweep = OperatorSweep::default();
+    let module = "XlaModule:#hlo_module=jit_f,program_id=3#";
+    let thunk = "Thunk:#name=jit(f)/add,hlo_op=add.1,unique_hlo_op_id=7#";
+    sweep.range(&operator(1, module, 1, 0, Extent::Open));
+    sweep.range(&operator(2, thunk, 1, 10, Extent::Open));
+    sweep.range(&operator(3, "my range", 1, 11, Extent::Open));
+    sweep.call(&launch(4, 1, 12));
+    sweep.range(&operator(2, thunk, 1, 10, Extent::Closed(30)));
+    sweep.range(&operator(1, module, 1, 0, Extent::Closed(60)));
+    sweep.gpu(&work(4, 200, 100), 100);
+    let (found, ..) = sweep.finish();
+    assert_eq!(found.operators.len(), 2);
+    let add = row(&found, "jit(f)/add (add.1)");
+    assert_eq!((add.count, add.self_ns, add.self_gpu_ns), (1, 30, 100));
+    let whole = row(&found, "jit_f (module)");
+    assert_eq!((whole.self_ns, whole.gpu_ns, whole.self_gpu_ns), (30, 100, 0));
+}

@@ -6,7 +6,10 @@ use crate::call::demangled;
 use crate::preload::Namespaces;
 use ahash::AHashMap;
 use cuda::cupti::{Activity, ApiCall, NONE, WorkPlacement};
-use event::{ClockMap, ClockPair, Direction, Name, gpu_times as frames};
+use event::{
+    ClockMap, ClockPair, Direction, Name,
+    gpu_times::{self as frames, GRAPH_NODE_BYTES, GraphNode},
+};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Bounds on what a process can make us keep.
@@ -53,6 +56,8 @@ pub struct Process {
     at_calls: usize,
     /// Work that events were put around.
     timed: VecDeque<Waiting>,
+    /// Nodes of graphs, as they came.
+    graph_nodes: Vec<GraphNode>,
     /// Of such work: what came by, what was timed, what was never reached; how wrong times may be.
     pub counted: [u64; 3],
     pub timed_error: u64,
@@ -146,6 +151,13 @@ impl Process {
                     let thread = self.thread(narrow(waiting.piece.thread));
                     waiting.piece.thread = thread.into();
                     self.timed.push_back(waiting);
+                }
+            }
+            frames::GRAPH_NODES => {
+                let (nodes, _) = payload.as_chunks::<GRAPH_NODE_BYTES>();
+                for node in nodes.iter().map(GraphNode::decode) {
+                    let thread = self.thread(narrow(node.thread)).into();
+                    self.graph_nodes.push(GraphNode { thread, ..node });
                 }
             }
             frames::COUNTED => {
@@ -330,6 +342,10 @@ impl Process {
                 }
             }
         }
+    }
+
+    pub fn take_graph_nodes(&mut self) -> Vec<GraphNode> {
+        std::mem::take(&mut self.graph_nodes)
     }
 
     /// How many calls and pieces of work wait.

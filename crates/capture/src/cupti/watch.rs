@@ -5,6 +5,7 @@ use super::link::Calls;
 use super::process::{Counts, Process};
 use super::work;
 use crate::clock::monotonic;
+use crate::merge::graph_nodes;
 use crate::notes::{Notes, Topic};
 use crate::preload::counters::CounterPage;
 use crate::preload::{Folder, PreloadError, thread_time};
@@ -247,6 +248,11 @@ impl<S: Sink> Watch<S> {
         let mut found = Vec::new();
         for (_, process) in self.files.values_mut().flatten() {
             found.extend(process.take_work(&self.calls, now, last));
+            for node in process.take_graph_nodes() {
+                let event = graph_nodes::event(process.pid, &node, self.next_id);
+                self.next_id += 1;
+                self.waiting.push(node.at, event);
+            }
         }
         // Ids by the order of time, as far as it is known.
         found.sort_by_key(|work| work.start);

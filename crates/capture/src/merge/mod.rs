@@ -5,6 +5,7 @@
 //! wrote, waits until no earlier record can come, and writes on. What is inside what is found out behind it
 //! ([`Nested`]), and for a back end that is alone likewise.
 
+pub mod graph_nodes;
 mod graph_origins;
 mod ids;
 mod inlet;

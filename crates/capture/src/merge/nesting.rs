@@ -48,6 +48,9 @@ impl<S: Sink> Sink for Nested<S> {
 
     fn write(&mut self, record: &mut Record) -> Result<(), SinkError> {
         if let Record::Event(event) = record {
+            if self.origins.takes(event) {
+                return Ok(());
+            }
             self.nesting.place(event);
             self.origins.see(event);
         }

@@ -133,6 +133,32 @@ pub fn missing(libraries: &[Library]) -> Vec<String> {
     reasons.collect()
 }
 
+/// Why events were lost.
+fn lost_words(lost: u64, by_thread: &BTreeMap<(u32, u32), u64>) -> Vec<String> {
+    let full = by_thread
+        .values()
+        .fold(0u64, |sum, count| sum.saturating_add(*count));
+    let events = |count| counted(count, "event was", "events were");
+    let mut words = Vec::new();
+    if let Some(((pid, tid), most)) = by_thread.iter().max_by_key(|(_, count)| **count) {
+        let who = format!("thread {tid} of process {pid}");
+        let why = match by_thread.len() {
+            1 => format!("{who} filled its ring faster than cutrace could read it"),
+            many => format!(
+                "{many} threads filled their rings faster than cutrace could read them (most: {most} by {who})"
+            ),
+        };
+        words.push(format!("{} lost: {why}", events(full)));
+    }
+    if lost > full {
+        words.push(format!(
+            "{} lost in threads for which no ring could be set up",
+            events(lost - full)
+        ));
+    }
+    words
+}
+
 /// By what the processes measured when they began; the dearest stands for all.
 fn overhead(processes: &Processes, calls: u64) -> Option<Overhead> {
     let costs = processes.images().iter().filter_map(|image| image.cost);
@@ -165,6 +191,9 @@ impl PreloadReport {
                 counted(damaged, "ring contained", "rings contained"),
                 if damaged == 1 { "was" } else { "were" }
             ));
+        }
+        for note in lost_words(totals.lost, &totals.lost_by_thread) {
+            notes.say(note);
         }
         totals
             .for_cupti
@@ -214,5 +243,28 @@ impl PreloadReport {
             sum(|library| library.hooked),
             sum(|library| library.exported),
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn losses_have_a_cause() {
+        assert_eq!(lost_words(0, &BTreeMap::new()), [""; 0]);
+        let mut by_thread = BTreeMap::from([((7, 8), 5)]);
+        let words = "5 events were lost: thread 8 of process 7 filled its ring faster than cutrace could read it";
+        assert_eq!(lost_words(5, &by_thread), [words]);
+        by_thread.insert((7, 9), 1);
+        let [full, none] = <[String; 2]>::try_from(lost_words(7, &by_thread)).expect("two causes");
+        assert!(
+            full.ends_with("(most: 5 by thread 8 of process 7)"),
+            "{full}"
+        );
+        assert_eq!(
+            none,
+            "1 event was lost in threads for which no ring could be set up"
+        );
     }
 }

@@ -142,6 +142,51 @@ fn work_of_a_graph_has_the_call_that_put_it_there() {
     assert!(named >= 4, "{named} kernels of captured launches");
 }
 
+/// The answer is known by construction: a kernel is only added or captured inside a range of its own name.
+#[test]
+fn work_of_graphs_inside_graphs_has_the_call_that_put_it_there() {
+    let Some(program) = program("graph_origins") else {
+        return;
+    };
+    let run = record(&[], &[path(&program)]);
+    let spans: HashMap<u64, &Value> = (run.of_type("userspace").chain(run.of_type("range")))
+        .filter(|line| line["phase"] == "B")
+        .filter_map(|line| Some((line["op_id"].as_u64()?, line)))
+        .collect();
+    let mut kernels = Vec::new();
+    for work in work(&run) {
+        let details = &work.begun["details"];
+        if details["node"].is_null() {
+            continue;
+        }
+        let mut at = details["origin"]["op_id"].as_u64();
+        let range = loop {
+            let around = at.and_then(|id| spans.get(&id));
+            let around = around.unwrap_or_else(|| panic!("no origin: {}", work.begun));
+            if around["type"] == "range" {
+                break around["name"].as_str().expect("a name");
+            }
+            at = around["parent"].as_u64();
+        };
+        let name = work.begun["name"].as_str().expect("a name");
+        assert!(
+            name.starts_with(&format!("{range}(")),
+            "{name} from {range}"
+        );
+        kernels.push(range);
+    }
+    kernels.sort_unstable();
+    let count = |name| kernels.iter().filter(|kernel| **kernel == name).count();
+    // Once plain, twice nested, once cloned, twice captured, twice updated.
+    assert_eq!((count("outside"), count("inChild")), (6, 6), "{kernels:?}");
+    assert_eq!((count("outsideLater"), count("inChildLater")), (2, 2));
+    assert_eq!((count("inBody"), count("captured")), (3, 2));
+    assert_eq!(
+        (count("inOther"), kernels.len() - count("inSwitch")),
+        (0, 21)
+    );
+}
+
 /// The shapes of `launches.c`: of each thread in the order of its launches.
 pub fn check_shapes(run: &Run, expected: usize) {
     let (work, causes) = (work(run), causes(run));

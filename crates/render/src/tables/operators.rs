@@ -18,7 +18,7 @@ pub fn operators(report: &Report, style: &Style) -> String {
     if found.operators.is_empty() {
         section.line(
             "No operators in this trace. cutrace records them for PyTorch 2.1 and later, when it starts the program and \
-             --method includes preload and torch, as the default does.",
+             --method includes preload and torch, as the default does; for JAX they come from its NVTX ranges.",
         );
         return section.finish();
     }

@@ -187,7 +187,11 @@ fn phases(section: &mut Section<'_>, report: &Report) {
             "Loop: {} iterations of {launches} launch{}{}, p50 {}, p99 {} each, starting with {}",
             count(steady.iterations),
             if launches == 1.0 { "" } else { "es" },
-            if is_all || steady.on_gpu { "" } else { " on its thread" },
+            if is_all || steady.on_gpu {
+                ""
+            } else {
+                " on its thread"
+            },
             section.time(steady.p50_ns),
             section.time(steady.p99_ns),
             section.style.kernel(&steady.mark),

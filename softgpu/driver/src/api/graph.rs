@@ -1,12 +1,13 @@
 //! Graphs: creation, structure, cloning.
 
-use std::ffi::c_char;
+use std::{ffi::c_char, sync::Arc};
 
 use crate::{
     abi::EdgeData,
     entry::{api, put, put_optional, take_array, take_text},
-    graph::{self, Graph},
+    graph::{self, Condition, Graph},
     result::{Answer, CuError, INVALID_VALUE},
+    state::driver,
     thread,
     work::Work,
 };
@@ -98,6 +99,25 @@ api! {
     fn cuGraphDestroy(graph: u64) {
         graph::by_handle(graph)?.destroy();
         Ok(())
+    }
+
+    fn cuGraphConditionalHandleCreate(
+        handle: *mut u64,
+        graph: u64,
+        _context: u64,
+        default: u32,
+        flags: u32,
+    ) {
+        const ASSIGN_DEFAULT: u32 = 1;
+        if handle.is_null() || flags & !ASSIGN_DEFAULT != 0 {
+            return Err(INVALID_VALUE);
+        }
+        graph::by_handle(graph)?;
+        let value = if flags == ASSIGN_DEFAULT { default } else { 0 };
+        let conditions = &driver().conditions;
+        let fresh = conditions.fresh();
+        conditions.insert(fresh, Arc::new(Condition { value }));
+        put(handle, fresh)
     }
 
     fn cuGraphClone(clone: *mut u64, graph: u64) {

@@ -3,14 +3,15 @@
 use std::{ffi::c_char, sync::Arc};
 
 use super::{
-    graph_node::{child, event},
-    graph_node_params::{copy_of, fill_of, host_of, kernel_of, node_work},
+    graph_node::event,
+    graph_node_params::{changed_work, copy_of, fill_of, host_of, kernel_of},
 };
 use crate::{
     abi::{
         GraphNodeParams, HostNodeParams, InstantiateParams, KernelNodeParams, KernelNodeParams2,
         Memcpy3d, MemsetNodeParams, UpdateResult,
     },
+    capture,
     entry::{api, put, put_optional, stream_api, take},
     graph,
     plan::{GraphExec, Launched, UPDATE_REFUSED},
@@ -135,7 +136,7 @@ api! {
     }
 
     fn cuGraphExecChildGraphNodeSetParams(exec: u64, node: u64, embedded: u64) {
-        find(exec)?.set_work(node, child(embedded)?)
+        find(exec)?.set_work(node, Work::Child(graph::by_handle(embedded)?))
     }
 
     fn cuGraphExecEventRecordNodeSetEvent(exec: u64, node: u64, recorded: u64) {
@@ -147,16 +148,16 @@ api! {
     }
 
     fn cuGraphExecNodeSetParams(exec: u64, node: u64, params: *const GraphNodeParams) {
-        find(exec)?.set_work(node, node_work(&take(params)?)?)
+        find(exec)?.set_work(node, changed_work(&take(params)?)?)
     }
 
     fn cuGraphExecUpdate(exec: u64, graph: u64, node: *mut u64, result: *mut u32) {
         let (exec, graph) = (find(exec)?, graph::by_handle(graph)?);
         match exec.update(&graph) {
-            Ok(done) => {
+            Ok(()) => {
                 put_optional(node, 0);
                 put_optional(result, 0);
-                done
+                Ok(())
             }
             Err(refused) => {
                 put_optional(node, refused.node);
@@ -169,7 +170,7 @@ api! {
     fn cuGraphExecUpdate_v2(exec: u64, graph: u64, result: *mut UpdateResult) {
         let (exec, graph) = (find(exec)?, graph::by_handle(graph)?);
         let (result_code, error_node, done) = match exec.update(&graph) {
-            Ok(done) => (0, 0, done),
+            Ok(()) => (0, 0, Ok(())),
             Err(refused) => (refused.result, refused.node, Err(UPDATE_REFUSED)),
         };
         put(result, UpdateResult { result: result_code, error_node, error_from_node: 0 })?;
@@ -206,6 +207,11 @@ stream_api! {
     fn cuGraphLaunch / cuGraphLaunch_ptsz(null; exec: u64, stream: u64) {
         let (context, stream) = resolve(null, stream)?;
         let exec = find(exec)?;
+        if capture::of(&stream).is_some() {
+            let graph = exec.to_graph();
+            let added = capture::add_work(&stream, &Work::Child(graph.clone()));
+            return added.map(drop).inspect_err(|_| graph.destroy());
+        }
         // Launched again while it runs: in order, whatever the stream.
         exec.launch(&context, &stream, |plan| Work::Graph(Launched::prepare(plan)))
     }

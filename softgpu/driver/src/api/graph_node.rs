@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use super::graph_node_params::{
-    copy_of, fill_of, host_of, kernel_of, kernel_params, node_work, put_fill, put_host,
+    changed_work, copy_of, fill_of, host_of, kernel_of, kernel_params, node_work, put_fill,
+    put_host,
 };
 use crate::{
     abi::{
@@ -34,7 +35,7 @@ pub unsafe fn add(
     unsafe { put(place, graph.add(work?, &after)?) }
 }
 
-/// Adds a node of any kind; an allocation's address goes back into the parameters.
+/// Adds a node of any kind; an allocation's address and a conditional's graphs go back into the parameters.
 unsafe fn add_general(
     place: *mut u64,
     graph: u64,
@@ -44,10 +45,16 @@ unsafe fn add_general(
 ) -> Answer {
     /// Of CUDA_MEM_ALLOC_NODE_PARAMS.
     const ADDRESS_WORD: usize = 14;
+    /// Of CUDA_CONDITIONAL_NODE_PARAMS.
+    const GRAPHS_WORD: usize = 2;
     let mut given = unsafe { take(params)? };
     let work = unsafe { node_work(&given)? };
-    if let Work::Allocate(memory) = &work {
-        given.words[ADDRESS_WORD] = memory.start;
+    match &work {
+        Work::Allocate(memory) => given.words[ADDRESS_WORD] = memory.start,
+        Work::Conditional(conditional) => {
+            given.words[GRAPHS_WORD] = conditional.handles.as_ptr() as u64;
+        }
+        _ => {}
     }
     unsafe {
         add(place, graph, after, count, Ok(work))?;
@@ -204,7 +211,7 @@ api! {
     }
 
     fn cuGraphNodeSetParams(node: u64, params: *const GraphNodeParams) {
-        replace(node, node_work(&take(params)?)?)
+        replace(node, changed_work(&take(params)?)?)
     }
 
     fn cuGraphKernelNodeGetParams(node: u64, params: *mut KernelNodeParams) {

@@ -6,17 +6,23 @@ use super::{
 };
 use crate::{
     abi::{
-        BatchMemOpNodeParams, GraphNodeParams, HostNodeParams, KernelNodeParams, KernelNodeParams2,
-        MemAllocNodeParams, Memcpy3d, MemcpyNodeParams, MemsetNodeParams,
+        BatchMemOpNodeParams, ConditionalNodeParams, GraphNodeParams, HostNodeParams,
+        KernelNodeParams, KernelNodeParams2, MemAllocNodeParams, Memcpy3d, MemcpyNodeParams,
+        MemsetNodeParams,
     },
     context,
     copy::{Copy, Fill},
+    graph::Graph,
     launch::{self, KernelWork, Shape, gather},
     notice,
     result::{Answer, INVALID_VALUE, NOT_SUPPORTED},
+    state::driver,
     thread,
-    work::{HostCall, Work},
+    work::{Conditional, ConditionalKind, HostCall, Work},
 };
+
+/// More graphs in one node are refused.
+const MOST_BODIES: u32 = 1024;
 
 pub unsafe fn kernel_of(params: KernelNodeParams, kernel: u64, context: u64) -> Answer<Work> {
     let context = match context {
@@ -111,16 +117,49 @@ pub unsafe fn node_work(params: &GraphNodeParams) -> Answer<Work> {
             10 => allocate(&words.cast::<MemAllocNodeParams>().read_unaligned()),
             11 => free(params.words[0]),
             12 => memory_operations(&words.cast::<BatchMemOpNodeParams>().read_unaligned()),
-            8 | 9 | 13 => {
-                notice::say(match params.kind {
-                    13 => "softgpu does not implement conditional nodes of graphs",
-                    _ => {
-                        "softgpu does not implement nodes that wait for or signal external semaphores"
-                    }
-                });
+            13 => conditional(&words.cast::<ConditionalNodeParams>().read_unaligned()),
+            8 | 9 => {
+                notice::say(
+                    "softgpu does not implement nodes that wait for or signal external semaphores",
+                );
                 Err(NOT_SUPPORTED)
             }
             _ => Err(INVALID_VALUE),
         }
     }
+}
+
+/// The same for a node that is there: a conditional one cannot be changed.
+pub unsafe fn changed_work(params: &GraphNodeParams) -> Answer<Work> {
+    const CONDITIONAL: u32 = 13;
+    if params.kind == CONDITIONAL {
+        return Err(INVALID_VALUE);
+    }
+    unsafe { node_work(params) }
+}
+
+fn conditional(params: &ConditionalNodeParams) -> Answer<Work> {
+    let condition = driver()
+        .conditions
+        .get(params.handle)
+        .ok_or(INVALID_VALUE)?;
+    let (kind, sizes) = match params.kind {
+        0 => (ConditionalKind::If, 1..=2),
+        1 => (ConditionalKind::While, 1..=1),
+        2 => (ConditionalKind::Switch, 1..=MOST_BODIES),
+        _ => return Err(INVALID_VALUE),
+    };
+    if !sizes.contains(&params.size) {
+        return Err(INVALID_VALUE);
+    }
+    if kind == ConditionalKind::While && condition.value != 0 {
+        notice::say("softgpu does not implement loops in graphs: kernels cannot end them");
+        return Err(NOT_SUPPORTED);
+    }
+    let bodies = (0..params.size).map(|_| Graph::create()).collect();
+    Ok(Work::Conditional(Conditional::new(
+        condition.value,
+        kind,
+        bodies,
+    )))
 }

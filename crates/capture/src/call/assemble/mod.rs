@@ -29,7 +29,7 @@ use event::{Frame, Name};
 use observe::States;
 pub use open_call::LaunchArguments;
 use open_call::{OpenCall, OpenRange, SpareCalls};
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 /// Which calls become records, in nanoseconds.
@@ -86,6 +86,8 @@ pub struct Totals {
     pub not_sampled: u64,
     pub for_cupti: ForCupti,
     pub lost: u64,
+    /// Of them, those of threads that wrote more than was read, by process and thread.
+    pub lost_by_thread: BTreeMap<(u32, u32), u64>,
     /// Records that came too late for their place in time.
     pub late: u64,
     /// Records that the sink did not take, and why it did not take the first of them.

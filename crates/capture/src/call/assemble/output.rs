@@ -5,12 +5,21 @@ use crate::call::origin::Origin;
 use crate::{Sink, SinkError};
 use event::{Lost, Record};
 
+/// Threads whose losses are counted by themselves.
+const MOST_THREADS: usize = 1 << 16;
+
 impl<O: Origin, S: Sink> Assembler<O, S> {
     pub(super) fn lost(&mut self, ring: usize, time: u64, count: u64) {
         let thread = &self.rings[ring];
         // A ring without a process stands for all of them.
         let known = thread.pid != 0;
         let (pid, tid) = (known.then_some(thread.pid), known.then_some(thread.tid));
+        let by_thread = &mut self.totals.lost_by_thread;
+        let key = (thread.pid, thread.tid);
+        if known && (by_thread.len() < MOST_THREADS || by_thread.contains_key(&key)) {
+            let sum = by_thread.entry(key).or_default();
+            *sum = sum.saturating_add(count);
+        }
         self.totals.lost = self.totals.lost.saturating_add(count);
         self.give(Record::Lost(Lost {
             ts: time,
