@@ -21,7 +21,7 @@ use super::{
     shapes::Shapes,
     wanted::Wanted,
 };
-use event::{Category, Event, Extent, Layer, Name, Record};
+use event::{Category, Event, Extent, Layer, Record};
 
 pub struct Timeline {
     /// What all times count from.
