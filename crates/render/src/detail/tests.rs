@@ -594,8 +594,8 @@ impl Whole {
     fn flame(&self, from: u64, to: u64) -> Paths {
         let mut flame = StretchFlame::new(from, to);
         for segment in self.detail.flame_segments(from, to) {
-            let records = { self.index }.read(&self.file, segment as usize, Parts::ALL);
-            flame.add(&self.detail, segment, &records.expect("readable"));
+            let read = self.index.read(&self.file, segment as usize, Parts::ALL);
+            flame.add(&self.detail, segment, &read.expect("readable"));
         }
         let answer: serde_json::Value = serde_json::from_str(&flame.finish()).expect("JSON");
         let column = |name: &str, place: usize| answer[name][place].as_u64().expect("a number");
