@@ -9,7 +9,7 @@ use crate::{
     compact::GRACE_NS,
     expire::remove_recordings,
     files::{EventFiles, FileWriter},
-    layout::{Entry, Sizes, TABLES, beginning_of, entry_of, name_of, partition},
+    layout::{Entry, Sizes, TABLES, entry_of, growing, name_of, partition},
     manifest::{list, make_folder, now, sync_folder},
     merge::merge,
     rows::Rows,
@@ -53,20 +53,19 @@ impl Added {
 /// read since.
 pub fn add(lake: &Lake, path: &Path, tick: &mut dyn FnMut(u64)) -> Result<Added> {
     let (meta, summary) = head_and_tail(path)?;
-    let beginning = beginning_of(&meta);
-    let unfinished = format!("{beginning}-unfinished-");
+    let growing = growing(&meta);
     let name = match summary {
         Some(summary) => name_of(&meta, &summary),
         None => {
             let found = fs::metadata(path).map_err(Error::read(path))?;
-            format!("{unfinished}{}", found.len())
+            format!("{growing}{}", found.len())
         }
     };
     let added = add_as(lake, path, &meta, &name, &mut |_| None, tick)?;
     if let Added::New(_) = added {
         // What it was when it was shorter; somebody may be reading it.
         let is_old = |entry: &Entry| {
-            entry.name.starts_with(&unfinished) && entry.added_ns.saturating_add(GRACE_NS) < now()
+            entry.name.starts_with(&growing) && entry.added_ns.saturating_add(GRACE_NS) < now()
         };
         let _ = remove_recordings(lake, is_old);
     }

@@ -41,19 +41,34 @@ impl Aside {
 
 impl Drop for Aside {
     fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.folder);
+        remove(&self.folder);
     }
+}
+
+/// The lock last: what has none is never looked into again.
+fn remove(folder: &Path) {
+    for found in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = found.path();
+        let _ = match path.is_dir() {
+            true => fs::remove_dir_all(path),
+            false if found.file_name() == LOCK => Ok(()),
+            false => fs::remove_file(path),
+        };
+    }
+    let _ = fs::remove_file(folder.join(LOCK));
+    let _ = fs::remove_dir(folder);
 }
 
 /// Removes what writers that were killed have left.
 fn sweep(aside: &Path) {
     for found in fs::read_dir(aside).into_iter().flatten().flatten() {
         let Ok(lock) = File::options().write(true).open(found.path().join(LOCK)) else {
-            // It was made this moment, or is not a writer's.
+            // It is empty, if its writer was killed before there was a lock, or after it was gone.
+            let _ = fs::remove_dir(found.path());
             continue;
         };
         if lock.try_lock().is_ok() {
-            let _ = fs::remove_dir_all(found.path());
+            remove(&found.path());
         }
     }
 }

@@ -78,6 +78,11 @@ pub struct Entry {
 }
 
 impl Entry {
+    /// Whether the trace was still being recorded, or was cut off: `lake::add` takes such, too.
+    pub fn is_unfinished(&self) -> bool {
+        self.name.contains(GROWING)
+    }
+
     /// Whether it is in this folder of the lake: all are in the empty one.
     pub(crate) fn is_within(&self, folder: &Path) -> bool {
         folder.as_os_str().is_empty() || self.files.iter().any(|file| file.starts_with(folder))
@@ -200,8 +205,16 @@ pub fn name_of(meta: &Meta, summary: &Summary) -> String {
     format!("{}-{length}-{}", beginning_of(meta), summary.events)
 }
 
+/// In the names of traces that were not finished when they were read.
+const GROWING: &str = "-unfinished-";
+
+/// What the names of a trace begin with that is not finished; its length in bytes follows.
+pub fn growing(meta: &Meta) -> String {
+    beginning_of(meta) + GROWING
+}
+
 /// What the names of all recordings begin with that have this head.
-pub fn beginning_of(meta: &Meta) -> String {
+fn beginning_of(meta: &Meta) -> String {
     let boot = meta.host.boot_id.as_deref().unwrap_or(&meta.host.name);
     let boot: String = boot
         .chars()

@@ -86,6 +86,23 @@ fn what_a_crash_left_is_replaced_by_adding_again() {
 }
 
 #[test]
+fn what_killed_writers_left_aside_is_removed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let lake = Lake::at(folder.path().join("lake"));
+    let aside = lake.root().join("_unfinished");
+    // Killed before there was a lock; and in the middle.
+    fs::create_dir_all(aside.join("a.1.0")).expect("made");
+    fs::create_dir_all(aside.join("b.1.0/lake")).expect("made");
+    for name in ["lock", "events.parquet", "lake/x"] {
+        fs::write(aside.join("b.1.0").join(name), "").expect("written");
+    }
+    add(&lake, &fixture());
+    let left = fs::read_dir(&aside).expect("there").flatten();
+    let left = left.filter(|found| found.path().is_dir());
+    assert_eq!(left.count(), 0);
+}
+
+#[test]
 fn two_writers_of_one_trace_and_of_two() {
     let folder = tempfile::tempdir().expect("a folder");
     let other = another(folder.path(), 60, None);
@@ -352,7 +369,8 @@ fn a_trace_that_grows_is_asked_as_it_is_and_added_when_it_is_finished() {
         let why = added.expect_err("it is not whole").to_string();
         assert!(why.contains("still being recorded"), "{why}");
         rows.push(add(&cache, &trace).entry().rows);
-        assert!(matches!(add(&cache, &trace), Added::Known(_)));
+        let known = add(&cache, &trace);
+        assert!(matches!(known, Added::Known(_)) && known.entry().is_unfinished());
     }
     fs::copy(fixture(), &trace).expect("copied");
     rows.push(add(&cache, &trace).entry().rows);

@@ -97,6 +97,12 @@ fn converted(traces: &[PathBuf], cache: Option<&Path>) -> Result<(Lake, Vec<Entr
             progress.add(rows as usize, || None)
         })?;
         drop(progress);
+        if added.entry().is_unfinished() {
+            say!(
+                "cutrace: {}: it is still being recorded, or was cut off: asking what there is of it",
+                trace.display()
+            );
+        }
         if added.entry().lost > 0 {
             say!(
                 "cutrace: {}: {} events were lost when it was recorded",
