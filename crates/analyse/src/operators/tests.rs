@@ -149,5 +149,8 @@ fn ranges_of_xla_are_operators() {
     let add = row(&found, "jit(f)/add (add.1)");
     assert_eq!((add.count, add.self_ns, add.self_gpu_ns), (1, 30, 100));
     let whole = row(&found, "jit_f (module)");
-    assert_eq!((whole.self_ns, whole.gpu_ns, whole.self_gpu_ns), (30, 100, 0));
+    assert_eq!(
+        (whole.self_ns, whole.gpu_ns, whole.self_gpu_ns),
+        (30, 100, 0)
+    );
 }
