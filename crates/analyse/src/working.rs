@@ -181,17 +181,22 @@ fn leave_out_pauses(working: &mut Working, idle: &Idle, turns: &[(u64, u64)]) {
     let (from, to) = (working.from_ns, working.to_ns);
     let inside = |gap: &&Gap| gap.start_ns >= from && gap.end_ns <= to;
     let (mut last, mut seen) = (0, 0);
-    // By the iteration that they are in, or by themselves.
+    // By the iteration that they come after, or by themselves.
     let mut pauses: HashMap<Result<usize, u64>, u64> = HashMap::new();
     let mut waited_for: HashMap<&str, u64> = HashMap::new();
     for gap in idle.gaps.iter().filter(inside) {
         let length = gap.length_ns;
         match step {
             Some(step) if length > PAUSE.saturating_mul(step) => {
-                let after = turns.partition_point(|(begin, _)| *begin <= gap.start_ns);
-                let turn = after.checked_sub(1);
-                let turn = turn.filter(|turn| turns[*turn].1 > gap.start_ns);
-                let pause = pauses.entry(turn.ok_or(gap.start_ns)).or_default();
+                // Iterations that differ are no turns: what is between the same two is one pause.
+                let turn = turns.partition_point(|(begin, _)| *begin <= gap.start_ns);
+                let is_known = (1..turns.len()).contains(&turn);
+                let turn = if is_known {
+                    Ok(turn)
+                } else {
+                    Err(gap.start_ns)
+                };
+                let pause = pauses.entry(turn).or_default();
                 *pause = pause.saturating_add(length);
                 working.pause_gaps += 1;
                 working.pauses_ns = working.pauses_ns.saturating_add(length);
