@@ -200,7 +200,7 @@ impl Tally {
             if name.is_empty() {
                 *name = kind;
             }
-            if *name == kind {
+            if core::ptr::eq(*name, kind) || *name == kind {
                 *count += 1;
                 return;
             }

@@ -103,6 +103,15 @@ impl Within {
         NonZeroU8::new(first + 1).map_or(Within::NONE, Within)
     }
 
+    /// In a byte that is not 0, for [`Within::from_byte`].
+    pub fn to_byte(self) -> u8 {
+        self.0.get()
+    }
+
+    pub fn from_byte(byte: u8) -> Option<Within> {
+        NonZeroU8::new(byte).map(Within)
+    }
+
     /// The payload's bytes: the first so many.
     pub fn payload(self, args: &[u64; SLOT_ARGS]) -> ([u8; 8 * SLOT_ARGS], usize) {
         let mut bytes = [0; 8 * SLOT_ARGS];

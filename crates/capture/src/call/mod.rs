@@ -12,6 +12,7 @@ pub mod loaded;
 pub mod meaning;
 pub(crate) mod order;
 mod origin;
+pub mod packed;
 mod parameter;
 mod remote;
 mod role;

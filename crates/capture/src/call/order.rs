@@ -6,9 +6,11 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 /// Used batches kept until they are asked for.
-const MOST_DONE: usize = 64;
-/// Steps kept for the sake of order, at most: past this they are let go early.
-const MOST_KEPT: usize = 1 << 22;
+const MOST_DONE: usize = 16;
+/// Steps kept for the sake of order, at most: past this they are let go early. 64 MB, and a tenth of a second of a flood.
+const MOST_KEPT: usize = 1 << 20;
+/// The same where calls are to be as long as that: each waits to see its end.
+const MOST_KEPT_FOR_ENDS: usize = 1 << 22;
 
 pub struct Order {
     rings: Vec<VecDeque<Rc<Batch>>>,
@@ -19,6 +21,7 @@ pub struct Order {
     /// The ring of the last step, if its next one comes before all others'.
     turn: Option<(u64, usize)>,
     kept: usize,
+    most_kept: usize,
     /// Batches of which the last step has been taken; the taker may still hold it.
     done: Vec<Rc<Batch>>,
 }
@@ -90,12 +93,22 @@ impl Default for Order {
             next: Reorder::new(usize::MAX),
             turn: None,
             kept: 0,
+            most_kept: MOST_KEPT,
             done: Vec::new(),
         }
     }
 }
 
 impl Order {
+    /// `for_ends`: steps wait for the ends of their calls.
+    pub fn new(for_ends: bool) -> Self {
+        let mut order = Order::default();
+        if for_ends {
+            order.most_kept = MOST_KEPT_FOR_ENDS;
+        }
+        order
+    }
+
     pub fn push(&mut self, batch: Batch, to_host: impl Fn(u64) -> u64) {
         let Some(first) = batch.items.first() else {
             return;
@@ -115,7 +128,7 @@ impl Order {
     /// The earliest step, if it is of that moment or before. A call that has ended by then, with nothing in between, comes
     /// with its end.
     pub fn next(&mut self, until: u64, to_host: impl Fn(usize, u64) -> u64) -> Option<NextStep> {
-        let until = if self.kept > MOST_KEPT {
+        let until = if self.kept > self.most_kept {
             u64::MAX
         } else {
             until

@@ -2,6 +2,7 @@
 //! so that a slow disk does not hold up the traced program.
 
 use super::arena::{Arena, leases_see_mappings};
+use super::backlog::{Backlog, Waiting};
 use super::clock;
 use super::counters::CounterPage;
 use super::drain::{Corrupt, Reader};
@@ -9,6 +10,7 @@ use super::namespace::Namespaces;
 use super::session::thread_time;
 use super::shedding::{Shedding, SheddingReport};
 use crate::call::item::{Batch, Item, Step};
+use crate::call::packed::Packer;
 use crate::clock::monotonic;
 use event::ClockPair;
 use event::ring::RingState;
@@ -16,7 +18,7 @@ use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::{Duration, Instant};
 
@@ -27,7 +29,7 @@ pub enum Message {
         pid: u32,
         tid: u32,
     },
-    Batch(Batch),
+    Batch(Waiting),
     /// Lines of a process that cannot write its own file. `file`: which of the files of rings they
     /// came by, and whose that is.
     ProcessLines {
@@ -54,6 +56,8 @@ pub enum Message {
 const MOST_SOURCES: usize = 16 << 10;
 /// How often losses that no ring counts are passed on.
 const COUNT: Duration = Duration::from_millis(50);
+/// How often rounds are told of, at most: records wait for fifty times as long.
+const TELL: u64 = 1_000_000;
 /// How often to look for new rings.
 const SCAN: Duration = Duration::from_millis(5);
 /// How often to ask whether a ring's process is still there.
@@ -64,34 +68,6 @@ const ASK: Duration = Duration::from_millis(200);
 const TINY_PAUSE: Duration = Duration::from_micros(20);
 const SHORTEST_PAUSE: Duration = Duration::from_micros(100);
 const LONGEST_PAUSE: Duration = Duration::from_millis(2);
-
-/// How far the draining thread is ahead, in bytes, so that a burst is taken in whole and a flood
-/// without end does not take all memory.
-pub struct Ahead {
-    bytes: AtomicUsize,
-    most: usize,
-}
-
-impl Ahead {
-    pub fn new(most: usize) -> Self {
-        Ahead {
-            bytes: AtomicUsize::new(0),
-            most,
-        }
-    }
-
-    fn more(&self, bytes: usize) {
-        self.bytes.fetch_add(bytes, Ordering::Relaxed);
-    }
-
-    pub fn less(&self, bytes: usize) {
-        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
-    }
-
-    fn is_too_far(&self) -> bool {
-        self.bytes.load(Ordering::Relaxed) > self.most
-    }
-}
 
 /// A process's file of rings.
 struct ProcessRings {
@@ -120,7 +96,10 @@ struct Drainer<'a> {
     /// Batches that have been used, whose memory serves again: fresh memory takes the kernel longer
     /// than filling it takes us.
     used: &'a Receiver<Batch>,
-    ahead: &'a Ahead,
+    backlog: &'a Backlog,
+    packer: Packer,
+    /// One that was packed.
+    spare: Option<Batch>,
     namespaces: &'a Namespaces,
     counters: &'a CounterPage,
     sources: Vec<ProcessRings>,
@@ -145,7 +124,7 @@ struct Drainer<'a> {
 pub struct Shared<'a> {
     pub messages: &'a Sender<Message>,
     pub used: &'a Receiver<Batch>,
-    pub ahead: &'a Ahead,
+    pub backlog: &'a Backlog,
     pub namespaces: &'a Namespaces,
     pub counters: &'a CounterPage,
     pub shedding: Option<Shedding>,
@@ -156,7 +135,7 @@ pub fn drain_all(folder: &Path, stop: &AtomicBool, shared: Shared<'_>) -> Durati
     let Shared {
         messages,
         used,
-        ahead,
+        backlog,
         namespaces,
         counters,
         shedding,
@@ -165,7 +144,9 @@ pub fn drain_all(folder: &Path, stop: &AtomicBool, shared: Shared<'_>) -> Durati
         folder,
         messages,
         used,
-        ahead,
+        backlog,
+        packer: Packer::default(),
+        spare: None,
         namespaces,
         counters,
         sources: Vec::new(),
@@ -183,9 +164,10 @@ pub fn drain_all(folder: &Path, stop: &AtomicBool, shared: Shared<'_>) -> Durati
     let mut pause = SHORTEST_PAUSE;
     let mut paired = 0;
     let mut counted = Instant::now();
+    let mut told = 0;
     loop {
         // Past the bound the rings fill up, and what they do not hold is counted as lost.
-        while ahead.is_too_far() {
+        while backlog.is_full() {
             std::thread::sleep(LONGEST_PAUSE);
         }
         // Asked before the round: what the program did before it ended is in this round.
@@ -210,8 +192,11 @@ pub fn drain_all(folder: &Path, stop: &AtomicBool, shared: Shared<'_>) -> Durati
             counted = Instant::now();
             drainer.count_lost();
         }
-        if messages.send(Message::Round(began)).is_err() || last {
-            return thread_time();
+        if last || began.saturating_sub(told) >= TELL {
+            told = began;
+            if messages.send(Message::Round(began)).is_err() || last {
+                return thread_time();
+            }
         }
         pause = match moved {
             Moved::Much => TINY_PAUSE,
@@ -347,8 +332,13 @@ impl Drainer<'_> {
             sequence: 0,
             step: Step::Lost { count },
         });
-        self.ahead.more(batch.size());
-        let _ = self.messages.send(Message::Batch(batch));
+        self.hand_on(batch);
+    }
+
+    fn hand_on(&mut self, batch: Batch) {
+        let (waiting, packed) = self.backlog.add(batch, &mut self.packer);
+        self.spare = packed.or(self.spare.take());
+        let _ = self.messages.send(Message::Batch(waiting));
     }
 
     /// Processes that have not let go of their rings.
@@ -487,7 +477,7 @@ impl Drainer<'_> {
         let until = reader.head();
         loop {
             let steps = reader.steps();
-            let mut batch = (self.used.try_recv().ok())
+            let mut batch = (self.spare.take().or_else(|| self.used.try_recv().ok()))
                 .filter(|used| used.has_room(steps))
                 .map_or_else(|| Batch::with_room(steps), Batch::emptied);
             batch.ring = ring;
@@ -498,8 +488,7 @@ impl Drainer<'_> {
                 shedding.recorded(ring, batch.items.iter().filter(is_call).count() as u64);
             }
             if !batch.items.is_empty() {
-                self.ahead.more(batch.size());
-                let _ = self.messages.send(Message::Batch(batch));
+                self.hand_on(batch);
             }
             if !drained? || reader.cursor() >= until {
                 return Ok(());

@@ -6,6 +6,7 @@
 //! rings (`event::ring`) and what is captured of each function (`cuda::capture`).
 
 mod arena;
+mod backlog;
 mod clock;
 pub(crate) mod counters;
 mod drain;

@@ -2,9 +2,10 @@
 //! at the end.
 
 use super::PreloadError;
+use super::backlog::Backlog;
 use super::clock::{self, TscClock};
 use super::counters::CounterPage;
-use super::drain_thread::{Ahead, Message, Shared, drain_all};
+use super::drain_thread::{Message, Shared, drain_all};
 use super::folder::Folder;
 use super::namespace::Namespaces;
 use super::origin::Traced;
@@ -73,9 +74,7 @@ const MOST_PATIENCE: u64 = 400_000_000;
 /// The file on disk is never farther behind than this.
 const FLUSH_EVERY: u64 = 500_000_000;
 /// Used batches kept for use again.
-const SPARE_BATCHES: usize = 64;
-/// What the draining thread may be ahead by, at most.
-const MOST_AHEAD: usize = 4 << 30;
+const SPARE_BATCHES: usize = 8;
 
 /// A session that has been prepared: the program can be started in its environment.
 pub struct Session {
@@ -152,7 +151,7 @@ impl Session {
         let stop = Arc::new(AtomicBool::new(false));
         let (sender, receiver) = channel();
         let (give_back, used) = sync_channel(SPARE_BATCHES);
-        let ahead = Arc::new(Ahead::new(most_ahead()));
+        let backlog = Arc::new(Backlog::new(self.options.near.as_deref()));
         let counters = Arc::new(self.counters);
         let namespaces = Namespaces::shared();
         // Rings are files, one for each process.
@@ -165,13 +164,13 @@ impl Session {
         });
         let drainer = {
             let (stop, folder) = (stop.clone(), self.folder.path().to_owned());
-            let (ahead, counters) = (ahead.clone(), counters.clone());
+            let (backlog, counters) = (backlog.clone(), counters.clone());
             let namespaces = namespaces.clone();
             let body = move || {
                 let shared = Shared {
                     messages: &sender,
                     used: &used,
-                    ahead: &ahead,
+                    backlog: &backlog,
                     namespaces: &namespaces,
                     counters: &counters,
                     shedding,
@@ -189,7 +188,7 @@ impl Session {
                     clock: first_clock(first),
                 };
                 let assembler = Assembler::new(origin, limits, sink);
-                assemble_all(assembler, &receiver, &give_back, &ahead, &counters)
+                assemble_all(assembler, &receiver, &give_back, &backlog, &counters)
             };
             spawn("assemble", body)?
         };
@@ -235,7 +234,7 @@ fn assemble_all<S: Sink>(
     mut assembler: Assembler<Traced, S>,
     messages: &Receiver<Message>,
     used: &SyncSender<Batch>,
-    ahead: &Ahead,
+    backlog: &Backlog,
     counters: &CounterPage,
 ) -> (S, PreloadReport) {
     let window = assembler.limits().min_duration.saturating_add(WINDOW);
@@ -243,16 +242,19 @@ fn assemble_all<S: Sink>(
     let mut flushed = monotonic();
     let (mut damaged, mut still_running) = (0, 0);
     let mut shed = None;
+    // One for what comes back from the file, the others for the draining thread.
+    let mut spare: Option<Batch> = None;
     for message in messages {
         match message {
             Message::Ring { pid, tid } => assembler.add_ring(pid, tid),
-            Message::Batch(batch) => {
-                ahead.less(batch.size());
+            Message::Batch(waiting) => {
+                let batch = backlog.take(waiting, |steps| {
+                    let spare = spare.take().filter(|spare| spare.has_room(steps));
+                    spare.map_or_else(|| Batch::with_room(steps), Batch::emptied)
+                });
                 assembler.push(batch);
                 assembler.advance(0);
-                for batch in assembler.used_batches() {
-                    let _ = used.try_send(batch);
-                }
+                give_back(&mut assembler, &mut spare, used);
             }
             Message::ProcessLines {
                 file,
@@ -272,9 +274,7 @@ fn assemble_all<S: Sink>(
                 let passed = began.saturating_sub(window.saturating_add(behind));
                 assembler.advance(passed);
                 assembler.passed(passed);
-                for batch in assembler.used_batches() {
-                    let _ = used.try_send(batch);
-                }
+                give_back(&mut assembler, &mut spare, used);
                 if began.saturating_sub(flushed) > FLUSH_EVERY {
                     assembler.flush();
                     flushed = began;
@@ -313,19 +313,19 @@ fn assemble_all<S: Sink>(
     (sink, report)
 }
 
-/// An eighth of the machine's memory, if that is less than the bound.
-fn most_ahead() -> usize {
-    // SAFETY: a question without side effects.
-    let (pages, size) = unsafe {
-        (
-            libc::sysconf(libc::_SC_PHYS_PAGES),
-            libc::sysconf(libc::_SC_PAGESIZE),
-        )
-    };
-    let memory = usize::try_from(pages)
-        .unwrap_or(0)
-        .saturating_mul(usize::try_from(size).unwrap_or(0));
-    MOST_AHEAD.min(memory / 8).max(16 << 20)
+/// Batches that have been used serve again.
+fn give_back<S: Sink>(
+    assembler: &mut Assembler<Traced, S>,
+    spare: &mut Option<Batch>,
+    used: &SyncSender<Batch>,
+) {
+    for batch in assembler.used_batches() {
+        if spare.is_none() {
+            *spare = Some(batch);
+        } else {
+            let _ = used.try_send(batch);
+        }
+    }
 }
 
 /// The clocks need a moment between two readings to show how fast they run.

@@ -13,6 +13,7 @@ mod dictionary;
 mod kept;
 mod lines;
 mod message;
+mod output;
 mod plan;
 mod read;
 pub(crate) mod row;

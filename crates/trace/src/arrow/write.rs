@@ -1,13 +1,17 @@
-//! Writing an Arrow stream: rows are gathered into batches, batches are compressed.
+//! Writing an Arrow stream: rows are gathered into batches.
 
-use super::{message::Messages, rows::Rows};
+use super::{
+    message::Messages,
+    output::{Output, Stream},
+    rows::Rows,
+};
 use crate::{Result, sink::WriteTrace};
 use arrow_ipc::{
     CompressionType,
     writer::{IpcWriteOptions, StreamWriter},
 };
 use event::{Event, Meta, Record, Summary};
-use std::io::{BufWriter, Write};
+use std::io::{BufWriter, IntoInnerError, Write};
 
 /// A batch is written piece by piece, most of them short.
 const BUFFER: usize = 256 << 10;
@@ -15,8 +19,8 @@ const BUFFER: usize = 256 << 10;
 /// Of zstd: what costs a recording least and packs times and ids nearly as well as 3 does.
 const LEVEL: i32 = 1;
 
-pub struct ArrowWriter<W: Write> {
-    out: StreamWriter<BufWriter<W>>,
+pub struct ArrowWriter<W: Write + Send + 'static> {
+    out: Output<W>,
     rows: Rows,
     /// What was found in the trace, as JSON.
     found: Option<String>,
@@ -24,17 +28,13 @@ pub struct ArrowWriter<W: Write> {
     closed: bool,
 }
 
-impl<W: Write> ArrowWriter<W> {
+impl<W: Write + Send + 'static> ArrowWriter<W> {
     pub fn new(out: W, meta: &Meta) -> Result<Self> {
         let rows = Rows::new(meta)?;
-        let options = IpcWriteOptions::default()
-            .try_with_compression(Some(CompressionType::ZSTD))?
-            .try_with_compression_level(Some(LEVEL))?;
-        let out = BufWriter::with_capacity(BUFFER, out);
-        let mut out = StreamWriter::try_new_with_options(out, rows.schema(), options)?;
+        let mut out = stream(out, &rows)?;
         out.flush()?;
         Ok(ArrowWriter {
-            out,
+            out: Output::new(out),
             rows,
             found: None,
             closed: false,
@@ -42,9 +42,9 @@ impl<W: Write> ArrowWriter<W> {
     }
 
     fn write_batch(&mut self) -> Result<()> {
+        let most_bytes = self.rows.most_bytes();
         if let Some(batch) = self.rows.take()? {
-            // Whole batches only: what a reader sees of a trace that is being written can be read.
-            let written = self.out.write(&batch).and_then(|()| self.out.flush());
+            let written = self.out.write(batch, most_bytes);
             self.closed |= written.is_err();
             written?;
         }
@@ -52,7 +52,7 @@ impl<W: Write> ArrowWriter<W> {
     }
 }
 
-impl<W: Write + Send> WriteTrace for ArrowWriter<W> {
+impl<W: Write + Send + 'static> WriteTrace for ArrowWriter<W> {
     fn write(&mut self, record: &Record) -> Result<()> {
         self.rows.add(record)?;
         if self.rows.is_full() {
@@ -70,7 +70,10 @@ impl<W: Write + Send> WriteTrace for ArrowWriter<W> {
     }
 
     fn flush(&mut self) -> Result<()> {
-        self.write_batch()
+        self.write_batch()?;
+        let flushed = self.out.flush();
+        self.closed |= flushed.is_err();
+        flushed
     }
 
     fn finish(&mut self, summary: &Summary) -> Result<()> {
@@ -81,8 +84,9 @@ impl<W: Write + Send> WriteTrace for ArrowWriter<W> {
         self.rows.add_summary(summary, self.found.as_deref())?;
         self.write_batch()?;
         self.closed = true;
-        self.out.finish()?;
-        Ok(self.out.flush()?)
+        let stream = self.out.stream()?;
+        stream.finish()?;
+        Ok(stream.flush()?)
     }
 
     fn keep(&mut self, found: String) {
@@ -90,7 +94,7 @@ impl<W: Write + Send> WriteTrace for ArrowWriter<W> {
     }
 
     fn pending(&self) -> u64 {
-        self.rows.most_bytes()
+        self.rows.most_bytes() + self.out.pending()
     }
 
     fn late(&self) -> Option<u64> {
@@ -98,7 +102,7 @@ impl<W: Write + Send> WriteTrace for ArrowWriter<W> {
     }
 }
 
-impl<W: Write> Drop for ArrowWriter<W> {
+impl<W: Write + Send + 'static> Drop for ArrowWriter<W> {
     /// A writer that was not finished still leaves every event it was given.
     fn drop(&mut self) {
         if !self.closed {
@@ -107,12 +111,33 @@ impl<W: Write> Drop for ArrowWriter<W> {
     }
 }
 
+fn stream<W: Write>(out: W, rows: &Rows) -> Result<Stream<W>> {
+    let options = IpcWriteOptions::default()
+        .try_with_compression(Some(CompressionType::ZSTD))?
+        .try_with_compression_level(Some(LEVEL))?;
+    let out = BufWriter::with_capacity(BUFFER, out);
+    Ok(StreamWriter::try_new_with_options(
+        out,
+        rows.schema(),
+        options,
+    )?)
+}
+
 /// The tail of a stream whose head and rows are there: a batch with dictionaries of its own, and the end.
 pub fn tail(meta: &Meta, summary: &Summary) -> Result<Vec<u8>> {
-    let mut stream = Vec::new();
-    ArrowWriter::new(&mut stream, meta)?.finish(summary)?;
-    let mut messages = Messages::new(&*stream);
+    let mut rows = Rows::new(meta)?;
+    let mut stream = stream(Vec::new(), &rows)?;
+    rows.add_summary(summary, None)?;
+    if let Some(batch) = rows.take()? {
+        stream.write(&batch)?;
+    }
+    stream.finish()?;
+    let mut bytes = stream
+        .into_inner()?
+        .into_inner()
+        .map_err(IntoInnerError::into_error)?;
+    let mut messages = Messages::new(&*bytes);
     messages.next()?;
     let head = messages.offset() as usize;
-    Ok(stream.split_off(head))
+    Ok(bytes.split_off(head))
 }

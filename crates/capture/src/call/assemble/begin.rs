@@ -12,21 +12,24 @@ use std::sync::Arc;
 
 impl<O: Origin, S: Sink> Assembler<O, S> {
     pub(super) fn begin(&mut self, ring: usize, signature: Arc<Signature>, begin: Begin<'_>) {
-        let mut call = self.begun(ring, signature, begin);
+        let (call, is_same) = self.spare.take(signature);
+        let mut call = self.begun(ring, call, is_same, begin);
+        call.event_mut().status = None;
         if !call.hidden {
             self.write(&mut call.record);
         }
         self.rings[ring].open.push(call);
     }
 
-    /// A call that has begun, before its record is written.
+    /// A call that has begun, before its record is written. `is_same`: what is there is of an earlier call of the same
+    /// function. Its status still is.
     pub(super) fn begun(
         &mut self,
         ring: usize,
-        signature: Arc<Signature>,
+        mut call: Box<OpenCall>,
+        is_same: bool,
         begin: Begin<'_>,
     ) -> Box<OpenCall> {
-        let (mut call, is_same) = self.spare.take(signature);
         self.fill_in(ring, &mut call, is_same, begin);
         let signature = &call.signature;
         let thread = &mut self.rings[ring];

@@ -135,10 +135,10 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
     pub fn new(origin: O, limits: Limits, sink: S) -> Self {
         Assembler {
             origin,
+            order: Order::new(limits.min_duration > 0),
             limits,
             sink,
             rings: Vec::new(),
-            order: Order::default(),
             states: States::default(),
             signatures: Vec::new(),
             by_name: AHashMap::new(),
@@ -350,6 +350,12 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
         ended: Option<(u64, u32)>,
     ) {
         let sequence = begin.sequence;
+        if let Some((end, result)) = ended
+            && self.may_be_whole(ring)
+            && let Some(call) = self.spare_of(ring, function)
+        {
+            return self.whole(ring, call, begin, end, result);
+        }
         let signature = self.signature(ring, function);
         if let Some(function) = signature.nvtx {
             self.range_begin(ring, function, signature, &begin);
@@ -358,7 +364,8 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
         } else if let Some((end, result)) = ended
             && self.may_be_whole(ring)
         {
-            return self.whole(ring, signature, begin, end, result);
+            let call = self.spare.take(signature);
+            return self.whole(ring, call, begin, end, result);
         } else {
             self.begin(ring, signature, begin);
         }

@@ -86,6 +86,15 @@ impl OpenCall {
         }
     }
 
+    /// What it returned. What there is of an earlier call of the function stays if that returned the same.
+    pub fn set_status(&mut self, result: u32) {
+        let code = i64::from(result.cast_signed());
+        let known = self.event().status.as_ref();
+        if known.is_none_or(|known| known.code != code) {
+            self.event_mut().status = self.signature.status(result);
+        }
+    }
+
     /// The record, for the caller to keep.
     pub fn take_record(&mut self) -> Record {
         self.is_plain = false;
@@ -142,21 +151,28 @@ impl SpareCalls {
     /// A call of that function. Its event still has what an earlier call's had: true if that was of the same
     /// function, with plain arguments.
     pub fn take(&mut self, signature: Arc<Signature>) -> (Box<OpenCall>, bool) {
-        let function = address(&signature);
-        let place = (self.0.iter()).rposition(|spare| spare.function == function);
-        if let Some(place) = place {
-            let call = self.0.swap_remove(place).call;
-            let is_plain = call.is_plain;
-            return (call, is_plain);
+        if let Some(spare) = self.take_of(&signature) {
+            return spare;
         }
         let is_full = self.0.len() >= MOST_SPARE;
         match is_full.then(|| self.0.pop()).flatten() {
             None => (Box::new(OpenCall::new(signature)), false),
             Some(SpareCall { mut call, .. }) => {
                 call.signature = signature;
+                call.event_mut().status = None;
                 (call, false)
             }
         }
+    }
+
+    /// The same, if there is one of that function.
+    #[inline]
+    pub fn take_of(&mut self, signature: &Arc<Signature>) -> Option<(Box<OpenCall>, bool)> {
+        let function = address(signature);
+        let place = (self.0.iter()).rposition(|spare| spare.function == function)?;
+        let call = self.0.swap_remove(place).call;
+        let is_plain = call.is_plain;
+        Some((call, is_plain))
     }
 
     /// A range that has begun, by the record that says so.
@@ -182,13 +198,15 @@ impl SpareCalls {
         }
         call.below.clear();
         call.inner.clear();
-        call.range = None;
+        if call.range.take().is_some() {
+            call.event_mut().status = None;
+        }
         let function = address(&call.signature);
         self.0.push(SpareCall { function, call });
     }
 }
 
-/// Makes an event another call's; its arguments stay as they are.
+/// Makes an event another call's; its arguments and its status stay as they are.
 pub fn renew(event: &mut Event, id: u64, signature: &Signature, start: u64) {
     event.id = id;
     event.kind = signature.layer.usual_kind();
@@ -203,7 +221,6 @@ pub fn renew(event: &mut Event, id: u64, signature: &Signature, start: u64) {
     event.parent = None;
     event.depth = 0;
     event.correlation = None;
-    event.status = None;
     event.ioctl = None;
     event.outputs.clear();
     event.stack.clear();

@@ -1,12 +1,10 @@
 //! A call that ended before anything else happened, as nearly all do: its beginning and its end are recorded as one, so that
 //! everybody on the way to the trace looks at it once.
 
-use super::{Assembler, Begin};
+use super::{Assembler, Begin, OpenCall};
 use crate::Sink;
 use crate::call::origin::Origin;
-use crate::call::signature::Signature;
 use event::{Extent, Meaning, Record, What};
-use std::sync::Arc;
 
 impl<O: Origin, S: Sink> Assembler<O, S> {
     /// Whether no one needs the beginning as a record of its own.
@@ -19,26 +17,35 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
             && thread.operators.is_empty()
     }
 
-    /// A call of that function began, and returned that at `end`.
+    /// An earlier call of that function, for the next to take its place; None if it is not known yet, or no plain one.
+    pub(super) fn spare_of(&mut self, ring: usize, function: u32) -> Option<(Box<OpenCall>, bool)> {
+        let of_image = self.signatures.get(self.rings[ring].image?)?;
+        let signature = of_image.get(function as usize)?.as_ref()?;
+        if signature.nvtx.is_some() || signature.operator.is_some() {
+            return None;
+        }
+        self.spare.take_of(signature)
+    }
+
+    /// A call began, and returned that at `end`. `is_same`: what is there is of an earlier call of the same function.
     pub(super) fn whole(
         &mut self,
         ring: usize,
-        signature: Arc<Signature>,
+        (call, is_same): (Box<OpenCall>, bool),
         begin: Begin<'_>,
         end: u64,
         result: u32,
     ) {
         let sequence = begin.sequence;
-        let mut call = self.begun(ring, signature, begin);
+        let mut call = self.begun(ring, call, is_same, begin);
         let thread = &mut self.rings[ring];
         if !thread.short.is_empty() {
             thread.short.remove(&sequence);
         }
-        let status = call.signature.status(result);
+        call.set_status(result);
         let event = call.event_mut();
         let begun = (event.device, event.context, event.stream);
         event.extent = Extent::Closed(end.saturating_sub(event.start));
-        event.status = status;
         let mut meanings: Vec<What> = if call.signature.succeeded(result) {
             self.succeeded(ring, &mut call)
         } else {
