@@ -291,7 +291,7 @@ impl Collector {
     fn begin(&'static self) -> Result<(), Refused> {
         guard::own(|| self.ask())?;
         let watched = guard::watch_once(&self.functions);
-        if watched > 0 {
+        if watched > 0 && Wanted::get().graph_nodes {
             // Whoever subscribes after us is noticed before CUPTI refuses. Without this, origins of graphs' work are less exact.
             let _ = guard::own(|| nodes::follow(&self.functions));
         }

@@ -20,6 +20,8 @@ pub struct Wanted {
     pub waits: bool,
     /// What CUPTI takes for itself.
     pub overhead: bool,
+    /// Which call made each node of a graph.
+    pub graph_nodes: bool,
 }
 
 static WANTED: Mutex<Option<Wanted>> = Mutex::new(None);
@@ -32,6 +34,7 @@ impl Wanted {
             events: env::var_os("CUTRACE_GPU_TIMES_BY").is_some_and(|by| by == "events"),
             waits: env::var_os("CUTRACE_GPU_TIMES_WAITS").is_some(),
             overhead: env::var_os("CUTRACE_GPU_TIMES_OVERHEAD").is_some(),
+            graph_nodes: env::var_os("CUTRACE_GPU_TIMES_GRAPH_NODES").is_some(),
         })
     }
 
@@ -45,6 +48,7 @@ impl Wanted {
             events: words.contains(&&b"events"[..]),
             waits: words.contains(&&b"waits"[..]),
             overhead: words.contains(&&b"overhead"[..]),
+            graph_nodes: words.contains(&&b"graph nodes"[..]),
         }
     }
 
@@ -75,9 +79,9 @@ mod tests {
 
     #[test]
     fn lines_say_what_is_wanted() {
-        let wanted = Wanted::from_lines(b"/dev/shm/x y\nwaits\nunknown");
+        let wanted = Wanted::from_lines(b"/dev/shm/x y\nwaits\nunknown\ngraph nodes");
         assert_eq!(wanted.session, "/dev/shm/x y");
-        assert!(wanted.waits && !wanted.events && !wanted.overhead);
+        assert!(wanted.waits && wanted.graph_nodes && !wanted.events && !wanted.overhead);
         assert!(Wanted::from_lines(b"/x\nevents\noverhead").events);
         assert_eq!(Wanted::from_lines(b""), Wanted::default());
     }

@@ -211,6 +211,9 @@ fn collect(
         if run.verbose {
             environment.push(("CUTRACE_GPU_TIMES_OVERHEAD".into(), "1".into()));
         }
+        if follows_graph_nodes(run) {
+            environment.push(("CUTRACE_GPU_TIMES_GRAPH_NODES".into(), "1".into()));
+        }
     }
     let hindrance = environment.is_none().then(|| {
         let theirs = existing.unwrap_or_default();
@@ -245,6 +248,11 @@ struct Entering {
     process: Option<u32>,
 }
 
+/// On a GPU only if asked for: there it has not been tried.
+fn follows_graph_nodes(run: &RunOptions) -> bool {
+    run.graph_nodes || run.simulate
+}
+
 /// What a library that comes into a running process is to know, which otherwise is in its environment.
 fn lines(run: &RunOptions, session: &Path, by_events: bool) -> Vec<u8> {
     let mut text = session.as_os_str().as_bytes().to_vec();
@@ -252,6 +260,7 @@ fn lines(run: &RunOptions, session: &Path, by_events: bool) -> Vec<u8> {
         (by_events, "events"),
         (run.waits, "waits"),
         (run.verbose, "overhead"),
+        (follows_graph_nodes(run), "graph nodes"),
     ];
     for (_, word) in words.iter().filter(|(is_wanted, _)| *is_wanted) {
         text.push(b'\n');

@@ -94,6 +94,8 @@ pub struct RunOptions {
     pub sample: u32,
     /// Record when the host waited for the GPU (needs CUPTI).
     pub waits: bool,
+    /// Have CUPTI say which call made each node of a graph, child graphs' nodes included.
+    pub graph_nodes: bool,
     /// Record which module PyTorch's operators belong to.
     pub modules: bool,
     /// With the shapes of their inputs.

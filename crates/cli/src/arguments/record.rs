@@ -146,6 +146,12 @@ pub(super) struct CallsLine {
     /// Also record when threads wait for the GPU, and for which stream or event (needs CUPTI)
     #[arg(long)]
     waits: bool,
+    /// Find the origin of work in child graphs and conditional nodes of CUDA graphs, too. Not tried on a GPU yet
+    ///
+    /// CUPTI says which call made each node. Without this option cutrace goes by the order in which nodes were added. On
+    /// softgpu it is always on.
+    #[arg(long)]
+    graph_nodes: bool,
     /// Also record which nn.Module each PyTorch operator belongs to. Slower: PyTorch calls Python for each module
     #[arg(long)]
     modules: bool,
@@ -255,6 +261,7 @@ impl CallsLine {
         run.libraries = self.libraries;
         run.sample = self.sample.unwrap_or(1);
         run.waits = self.waits;
+        run.graph_nodes = self.graph_nodes;
         run.modules = self.modules;
         run.shapes = self.shapes;
         run.min_duration = self.min_duration.unwrap_or_default();
