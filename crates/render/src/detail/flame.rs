@@ -1,7 +1,7 @@
 //! The flame graph of a stretch of time, made of the segments that have something of it, one after the other. Calls count with
 //! the part of them that is in the stretch, bytes by where their call begins.
 
-use super::{Detail, Placed, Span, json, texts::Texts};
+use super::{Detail, Placed, Reaching, Span, json, texts::Texts};
 use crate::html::{
     callers::Callers,
     colour::OFF_CPU,
@@ -9,11 +9,13 @@ use crate::html::{
     lanes::MAX_DEPTH,
 };
 use event::{Category, Event, Frame, Layer, MemoryOp, Name, Record, Value, What};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// Segments before the stretch that are read for the stacks of calls that reach into it, or whose GPU work does.
 const MOST_BEFORE: usize = 8;
-/// Of these, so many just before it.
+/// And behind it, for what the calls that begin in it meant.
+const MOST_AFTER: usize = 8;
+/// Of those before, so many just before it.
 const JUST_BEFORE: u32 = 2;
 
 type Map<K, V> = HashMap<K, V, ahash::RandomState>;
@@ -28,6 +30,8 @@ pub struct StretchFlame {
     short: Map<u32, Name>,
     /// The nodes of spans that reach across segments: they count once.
     reached: Map<u64, u32>,
+    /// Copies on the GPU whose bytes were counted: their beginning says how many, and perhaps their end.
+    weighed: HashSet<u64, ahash::RandomState>,
     /// The nodes of the segment before: what its last calls meant is in this one.
     before: Map<u64, u32>,
 }
@@ -45,6 +49,7 @@ impl StretchFlame {
             texts: Texts::default(),
             short: Map::default(),
             reached: Map::default(),
+            weighed: HashSet::default(),
             before: Map::default(),
         }
     }
@@ -164,8 +169,10 @@ impl StretchFlame {
                     _ => continue,
                 },
                 Record::Event(event) => match moved_on_gpu(event) {
-                    Some(bytes) => (event.id, Weight::Moved, bytes),
-                    None => continue,
+                    Some(bytes) if self.weighed.insert(event.id) => {
+                        (event.id, Weight::Moved, bytes)
+                    }
+                    _ => continue,
                 },
                 Record::Lost(_) => continue,
             };
@@ -220,13 +227,11 @@ fn stacks_of(records: &[Record]) -> Map<u64, &[Frame]> {
     stacks
 }
 
-/// Bytes that a copy on the GPU moved, once it has ended.
+/// Bytes that a copy on the GPU moves.
 fn moved_on_gpu(event: &Event) -> Option<u64> {
     let is_copy = event.layer == Layer::Gpu && event.category == Category::Transfer;
     let bytes = || event.arg("bytes").and_then(Value::as_u64);
-    (is_copy && event.duration().is_some())
-        .then(bytes)
-        .flatten()
+    is_copy.then(bytes).flatten()
 }
 
 impl Detail {
@@ -245,6 +250,19 @@ impl Detail {
             before.extend(first.saturating_sub(JUST_BEFORE)..first);
         }
         let skipped = before.len().saturating_sub(MOST_BEFORE);
-        before.into_iter().skip(skipped).chain(within).collect()
+        // What a call meant is said after its end, which may be in a later segment.
+        let begun = |reaching: &&Reaching| (from..to).contains(&reaching.span.start);
+        let ends = { self.reaching.iter() }
+            .filter(begun)
+            .flat_map(|reaching| [reaching.last, reaching.last + 1]);
+        let next = within.last().map(|last| last + 1);
+        let after: BTreeSet<u32> = { ends.chain(next) }
+            .filter(|&segment| (segment as usize) < self.segments.len())
+            .filter(|segment| within.last().is_none_or(|last| segment > last))
+            .collect();
+        { before.into_iter().skip(skipped) }
+            .chain(within)
+            .chain(after.into_iter().take(MOST_AFTER))
+            .collect()
     }
 }

@@ -543,12 +543,12 @@ fn program_with_stacks(turns: u64) -> Vec<Record> {
         let mut inner = call(id + 1, 1, "cuInner", category, at + 100);
         inner.correlation = Some(id + 1);
         let other = call(id + 2, 2, "cuMemAlloc_v2", Category::Memory, at + 50);
-        let mut work = Event::new(id + 3, Layer::Gpu, category, "kernel", START + at + 6_000);
+        let name = if copies { "memcpy" } else { "kernel" };
+        let mut work = Event::new(id + 3, Layer::Gpu, category, name, START + at + 6_000);
         (work.device, work.stream, work.extent) = (Some(0), Some(3), Extent::Open);
         work.correlation = Some(id + 1);
-        let mut ended = work.clone();
         if copies {
-            ended.args = vec![Arg::new("bytes", 64u64)];
+            work.args = vec![Arg::new("bytes", 64u64)];
         }
         let transfer = Transfer {
             direction: Direction::HostToDevice,
@@ -575,7 +575,7 @@ fn program_with_stacks(turns: u64) -> Vec<Record> {
             (at + 400, closed(&inner, 300)),
             (at + 500, closed(&outer, 500)),
             (at + 6_000, event(&work)),
-            (at + 6_900, closed(&ended, 900)),
+            (at + 6_900, closed(&work, 900)),
         ]);
         if copies {
             timed.push((at + 500, Record::Meaning(moved)));
@@ -654,7 +654,8 @@ fn flame_graphs_of_adjacent_stretches_add_up() {
         expected["host/main/forward/cudaLaunchKernel/cuInner"][1],
         30 * 300
     );
-    assert_eq!(expected["gpu/main/load/kernel"], [40, 40 * 900, 0, 10 * 64]);
+    assert_eq!(expected["gpu/main/load/kernel"], [30, 30 * 900, 0, 0]);
+    assert_eq!(expected["gpu/main/load/memcpy"], [10, 10 * 900, 0, 10 * 64]);
     assert_eq!(
         expected["host/main/train/epoch/cuMemAlloc_v2"],
         [120, 120 * 300, 120 * 512, 0]
