@@ -148,8 +148,8 @@ pub(super) struct CallsLine {
     waits: bool,
     /// Find the origin of work in child graphs and conditional nodes of CUDA graphs, too. Not tried on a GPU yet
     ///
-    /// CUPTI says which call made each node. Without this option cutrace goes by the order in which nodes were added. On
-    /// softgpu it is always on.
+    /// CUPTI says which call made each node. Without this option cutrace goes by the order in which nodes were added. With
+    /// --sim it is always on.
     #[arg(long)]
     graph_nodes: bool,
     /// Also record which nn.Module each PyTorch operator belongs to. Slower: PyTorch calls Python for each module

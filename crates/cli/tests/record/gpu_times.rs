@@ -148,7 +148,7 @@ fn work_of_graphs_inside_graphs_has_the_call_that_put_it_there() {
     let Some(program) = program("graph_origins") else {
         return;
     };
-    let run = record(&[], &[path(&program)]);
+    let run = record(&["--graph-nodes"], &[path(&program)]);
     let spans: HashMap<u64, &Value> = (run.of_type("userspace").chain(run.of_type("range")))
         .filter(|line| line["phase"] == "B")
         .filter_map(|line| Some((line["op_id"].as_u64()?, line)))
