@@ -5,7 +5,7 @@ use super::item::{Batch, Item, PayloadRange, Step, Within};
 use event::note::Note;
 use event::ring::SLOT_ARGS;
 
-/// What is there makes no sense: it is not what was written.
+/// What is there is not what was written.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Damaged;
 
