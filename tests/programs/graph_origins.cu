@@ -1,5 +1,5 @@
 // Where nodes of graphs come from: every kernel is added or captured by a call inside an NVTX range of its own name, and
-// runs in a graph, a clone, a child graph, a conditional node's body, a captured launch, or after an update.
+// runs in a graph, a clone, a child graph, a conditional node's body, or after an update.
 #include "check.h"
 #include <nvtx3/nvToolsExt.h>
 
@@ -10,7 +10,6 @@ KERNEL(inChild)
 KERNEL(inBody)
 KERNEL(inSwitch)
 KERNEL(inOther)
-KERNEL(captured)
 KERNEL(outsideLater)
 KERNEL(inChildLater)
 
@@ -104,17 +103,6 @@ int main() {
     cudaGraphExec_t cloned = instantiate(clone);
     launch(cloned, stream, 2 + bodies);
     fact("launched a graph with a child graph and conditional nodes, and its clone");
-
-    // A launch of a graph becomes a child graph.
-    cudaGraph_t around;
-    CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
-    LAUNCH(captured, stream);
-    CUDA(cudaGraphLaunch(plain, stream));
-    CUDA(cudaStreamEndCapture(stream, &around));
-    cudaGraphExec_t outer = instantiate(around);
-    launch(outer, stream, 3);
-    launch(outer, stream, 3);
-    fact("launched a graph with a captured launch in it");
 
     // The same shape from other calls.
     cudaGraph_t childLater, later;

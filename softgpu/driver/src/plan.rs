@@ -309,12 +309,6 @@ impl GraphExec {
         Ok(())
     }
 
-    /// A graph of what will run.
-    pub fn to_graph(&self) -> Arc<Graph> {
-        let nodes = self.frozen().nodes.clone();
-        Graph::of(&nodes)
-    }
-
     /// The work of a node as it will run.
     pub fn work(&self, node: u64) -> Answer<Work> {
         Ok(self.frozen().nodes.get(node)?.work.clone())

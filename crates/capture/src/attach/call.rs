@@ -3,7 +3,7 @@
 //! A thread of the process that waits at a safe place is sent to `pthread_create` and back. The new thread does the
 //! rest as any thread would: it loads the library and calls the function, and may wait for whatever lock it needs.
 
-use super::everyone::stop_one;
+use super::everyone::Everyone;
 use super::process::{Process, gets_signals};
 use super::stopped::Stopped;
 use super::{AttachError, safe};
@@ -314,30 +314,24 @@ fn find_safe(process: &Process) -> Result<Stopped, AttachError> {
     let pid = process.pid;
     let until = Instant::now() + TO_FIND;
     let mut pause = Duration::from_micros(200);
-    let mut tried = 0;
     loop {
         let threads = process.threads();
         // Those that get signals only if no other will do, see `gets_signals`.
         let is_soon = threads.len() > 1 && Instant::now() + TO_FIND - FOR_OTHERS < until;
         let may_do = |tid: libc::pid_t| !(is_soon && gets_signals(pid, tid));
         let looks_fit = |tid: &libc::pid_t| may_do(*tid) && safe::may_be_safe(pid, *tid);
-        let mut fit = threads
-            .iter()
-            .copied()
-            .filter(looks_fit)
-            .collect::<Vec<_>>();
-        fit.sort_unstable();
-        if !fit.is_empty() {
-            // Another each time: what /proc says of one is not all that matters.
-            let tid = fit[tried % fit.len()];
-            tried += 1;
-            // It may have got a child since.
-            let found = stop_one(pid, tid, |thread| {
-                let registers = thread.registers();
-                !thread.has_signal()
-                    && may_do(tid)
-                    && registers.is_some_and(|registers| safe::is_safe(process, tid, &registers))
-            })?;
+        if threads.iter().any(looks_fit) {
+            // It may have got a child since, and only while all stand still does that do no harm.
+            let found = match Everyone::stop_patiently(pid, None) {
+                Err(AttachError::Unstoppable { .. }) => None,
+                stopped => stopped?.take(|thread| {
+                    let registers = thread.registers();
+                    !thread.has_signal()
+                        && may_do(thread.tid)
+                        && registers
+                            .is_some_and(|registers| safe::is_safe(process, thread.tid, &registers))
+                }),
+            };
             if let Some(thread) = found {
                 return Ok(thread);
             }

@@ -5,14 +5,14 @@
 //! well can its call be mended. So all threads are traced before the first is stopped, and those that such signals are
 //! for are let go first.
 //!
-//! Even so one that was let go may be woken for a signal of one that was not. [`while_all_stand`] and [`stop_one`] leave no such
-//! moment: the kernel lets all threads of a tracer that ends go at once, and no process ends meanwhile.
+//! Even so one that was let go may be woken for a signal of one that was not. [`while_all_stand`] leaves no such moment: the
+//! kernel lets all threads of a tracer that ends go at once, and no process ends meanwhile.
 
 use super::AttachError;
 use super::process::{self, Status};
 use super::stopped::{Became, LOOK, Stopped, TO_STOP, release_later, seize, wait};
 use crate::ptrace;
-use std::sync::mpsc::channel;
+use std::ops::Deref;
 use std::time::{Duration, Instant};
 
 /// New threads come while others are stopped: this often they are looked for again.
@@ -23,38 +23,17 @@ const LONGEST: Duration = Duration::from_secs(30);
 /// How long the kernel may take to let threads go whose tracer has ended.
 const TO_LET_GO: Duration = Duration::from_secs(1);
 
-/// Stops all threads but one, does something meanwhile, and lets them go at one moment. A thread that does not stop is in
-/// the kernel for long: the others run on meanwhile, and it is tried again.
+/// Stops all threads but one, does something meanwhile, and lets them go at one moment.
 pub fn while_all_stand<T: Send>(
     pid: u32,
     but: Option<libc::pid_t>,
     meanwhile: impl FnOnce(&[Stopped]) -> T + Send,
 ) -> Result<T, AttachError> {
-    let until = Instant::now() + LONGEST;
-    let mut meanwhile = Some(meanwhile);
-    loop {
-        match once(pid, but, &mut meanwhile) {
-            Err(AttachError::Unstoppable { .. }) if Instant::now() < until => {}
-            done => return done,
-        }
-    }
-}
-
-fn once<T: Send>(
-    pid: u32,
-    but: Option<libc::pid_t>,
-    meanwhile: &mut Option<impl FnOnce(&[Stopped]) -> T + Send>,
-) -> Result<T, AttachError> {
     // The tracer of a thread is a thread of ours: this one, which ends with it.
     let tracer = move || {
-        let mut all = Everyone {
-            pid,
-            stopped: Vec::new(),
-            running: Vec::new(),
-        };
-        let stood = all.stop(but);
-        let done = stood.map(|()| meanwhile.take().map(|meanwhile| meanwhile(&all.stopped)));
-        (done, all.leave())
+        let all = Everyone::stop_patiently(pid, but)?;
+        let done = meanwhile(&all);
+        Ok((done, all.leave()))
     };
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new()
@@ -66,7 +45,7 @@ fn once<T: Send>(
             source,
         })?;
         let (done, left) = match thread.join() {
-            Ok(ended) => ended,
+            Ok(ended) => ended?,
             Err(panic) => std::panic::resume_unwind(panic),
         };
         let until = Instant::now() + TO_LET_GO;
@@ -74,59 +53,12 @@ fn once<T: Send>(
         while left.iter().any(is_traced) && Instant::now() < until {
             std::thread::sleep(LOOK);
         }
-        // It is done once: the first time that all stand.
-        done?.ok_or(AttachError::Busy { pid })
-    })
-}
-
-/// Stops one thread while all others stand still, and lets these go at one moment. None: it is not fit, or does not stop.
-/// A thread that stays stopped and has no children is no reason for the kernel to wake another.
-pub fn stop_one(
-    pid: u32,
-    tid: libc::pid_t,
-    is_fit: impl Fn(&Stopped) -> bool,
-) -> Result<Option<Stopped>, AttachError> {
-    // Traced before the others are stopped, as they are.
-    if !seize(pid, tid)? {
-        return Ok(None);
-    }
-    let (standing, stand) = channel();
-    let (to_go, go) = channel::<()>();
-    std::thread::scope(|scope| {
-        let others = scope.spawn(move || {
-            while_all_stand(pid, Some(tid), move |_| {
-                let _ = standing.send(());
-                // Until there is nobody who could send anything.
-                let _ = go.recv();
-            })
-        });
-        let all_stand = stand.recv().is_ok();
-        let _ = ptrace::interrupt(tid);
-        let mut became = wait(pid, tid, Instant::now() + TO_STOP);
-        let is_fit = matches!(&became, Ok(Became::Stopped(thread)) if all_stand && is_fit(thread));
-        // Of it and the others, those go first that may be woken for the signals of the rest.
-        if !is_fit && process::gets_signals(pid, tid) && matches!(became, Ok(Became::Stopped(_))) {
-            became = Ok(Became::Gone);
-        }
-        drop(to_go);
-        let stood = match others.join() {
-            Ok(Err(AttachError::Unstoppable { .. })) => Ok(()),
-            Ok(stood) => stood,
-            Err(panic) => std::panic::resume_unwind(panic),
-        };
-        if let Ok(Became::Running) = became {
-            release_later(pid, tid);
-        }
-        stood?;
-        match became? {
-            Became::Stopped(thread) if is_fit => Ok(Some(thread)),
-            _ => Ok(None),
-        }
+        Ok(done)
     })
 }
 
 /// Goes on when dropped.
-struct Everyone {
+pub struct Everyone {
     pid: u32,
     stopped: Vec<Stopped>,
     /// Traced, and not stopped yet.
@@ -134,18 +66,33 @@ struct Everyone {
 }
 
 impl Everyone {
-    /// Stops all threads but one.
-    fn stop(&mut self, but: Option<libc::pid_t>) -> Result<(), AttachError> {
-        let pid = self.pid;
+    /// Stops all threads but one. A thread that does not stop is in the kernel for long, or gets no processor: the others
+    /// run on meanwhile, and it is tried again.
+    pub fn stop_patiently(pid: u32, but: Option<libc::pid_t>) -> Result<Everyone, AttachError> {
+        let until = Instant::now() + LONGEST;
+        loop {
+            match Everyone::stop(pid, but) {
+                Err(AttachError::Unstoppable { .. }) if Instant::now() < until => {}
+                done => return done,
+            }
+        }
+    }
+
+    fn stop(pid: u32, but: Option<libc::pid_t>) -> Result<Everyone, AttachError> {
+        let mut all = Everyone {
+            pid,
+            stopped: Vec::new(),
+            running: Vec::new(),
+        };
         for _ in 0..ROUNDS {
-            self.trace(but)?;
-            if self.running.is_empty() {
-                return match self.stopped.is_empty() && but.is_none() {
+            all.trace(but)?;
+            if all.running.is_empty() {
+                return match all.stopped.is_empty() && but.is_none() {
                     true => Err(AttachError::Ended { pid }),
-                    false => Ok(()),
+                    false => Ok(all),
                 };
             }
-            self.wait()?;
+            all.wait()?;
         }
         Err(AttachError::Busy { pid })
     }
@@ -184,25 +131,30 @@ impl Everyone {
             // One that is gone is found out below.
             let _ = ptrace::interrupt(*tid);
         }
-        let (pid, until) = (self.pid, Instant::now() + TO_STOP);
-        let mut stuck = None;
+        let until = Instant::now() + TO_STOP;
         while let Some(tid) = self.running.pop() {
-            match wait(pid, tid, until)? {
+            match wait(self.pid, tid, until)? {
                 Became::Stopped(thread) => self.stopped.push(thread),
                 Became::Gone => {}
-                // Nothing of it is interrupted where it is.
-                Became::Running => stuck = Some(tid),
+                Became::Running => {
+                    let pid = self.pid;
+                    self.let_go();
+                    release_later(tid);
+                    return Err(AttachError::Unstoppable { pid, thread: tid });
+                }
             }
         }
-        match stuck {
-            Some(thread) => Err(AttachError::Unstoppable { pid, thread }),
-            None => Ok(()),
-        }
+        Ok(())
+    }
+
+    /// Takes the first that is fit out of them: it stays stopped while the others run.
+    pub fn take(&mut self, is_fit: impl Fn(&Stopped) -> bool) -> Option<Stopped> {
+        let place = self.stopped.iter().position(is_fit)?;
+        Some(self.stopped.swap_remove(place))
     }
 
     /// Leaves them to the end of this thread, as many as may be: which those are.
     fn leave(mut self) -> Vec<libc::pid_t> {
-        self.stop_running();
         self.stopped.iter_mut().for_each(Stopped::mend);
         let all = std::mem::take(&mut self.stopped);
         let (left, others): (Vec<_>, Vec<_>) = all.into_iter().partition(Stopped::may_be_left);
@@ -210,19 +162,16 @@ impl Everyone {
         left.into_iter().map(Stopped::leave).collect()
     }
 
-    /// Those that were left running when something went wrong.
-    fn stop_running(&mut self) {
+    fn let_go(&mut self) {
         let until = Instant::now() + TO_STOP;
         for tid in self.running.drain(..) {
             let _ = ptrace::interrupt(tid);
-            if let Ok(Became::Stopped(thread)) = wait(self.pid, tid, until) {
-                self.stopped.push(thread);
+            match wait(self.pid, tid, until) {
+                Ok(Became::Stopped(thread)) => self.stopped.push(thread),
+                Ok(Became::Running) => release_later(tid),
+                _ => {}
             }
         }
-    }
-
-    fn let_go(&mut self) {
-        self.stop_running();
         // Parents first, and of those first the ones whose calls cannot be interrupted.
         let pid = self.pid;
         self.stopped.sort_by_cached_key(|thread| {
@@ -232,6 +181,14 @@ impl Everyone {
         // Registers before: from the first to the last it should take no time.
         self.stopped.iter_mut().for_each(Stopped::mend);
         self.stopped.drain(..).for_each(drop);
+    }
+}
+
+impl Deref for Everyone {
+    type Target = [Stopped];
+
+    fn deref(&self) -> &[Stopped] {
+        &self.stopped
     }
 }
 

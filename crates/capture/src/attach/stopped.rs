@@ -9,8 +9,6 @@ use std::time::{Duration, Instant};
 
 /// How long a thread may take to stop: it stops when it leaves the kernel.
 pub(super) const TO_STOP: Duration = Duration::from_secs(2);
-/// How much longer if it waits for a processor.
-const TO_RUN: Duration = Duration::from_secs(30);
 /// How long a call of its may take that it makes for us: others may hold locks that it needs.
 const TO_CALL: Duration = Duration::from_secs(30);
 /// How long cutrace stays for a thread that does not stop: when cutrace ends, the kernel lets it go.
@@ -42,17 +40,6 @@ pub(super) enum Became {
 }
 
 impl Stopped {
-    fn by(pid: u32, tid: libc::pid_t, status: libc::c_int) -> Stopped {
-        let is_event = status >> 16 != 0;
-        Stopped {
-            pid,
-            tid,
-            signal: if is_event { 0 } else { libc::WSTOPSIG(status) },
-            registers: None,
-            is_mended: false,
-        }
-    }
-
     pub fn registers(&self) -> Option<Registers> {
         ptrace::registers(self.tid)
     }
@@ -229,12 +216,14 @@ pub(super) fn seize(pid: u32, tid: libc::pid_t) -> Result<bool, AttachError> {
 }
 
 /// A thread that has not stopped yet will, and must not stay so.
-pub(super) fn release_later(pid: u32, tid: libc::pid_t) {
+pub(super) fn release_later(tid: libc::pid_t) {
     let until = Instant::now() + TO_LEAVE_KERNEL;
     while Instant::now() < until {
         match ptrace::look(tid) {
             Ok(Some(status)) if libc::WIFSTOPPED(status) => {
-                return drop(Stopped::by(pid, tid, status));
+                let is_signal = status >> 16 == 0;
+                let signal = if is_signal { libc::WSTOPSIG(status) } else { 0 };
+                return ptrace::detach(tid, signal);
             }
             Ok(None) => std::thread::sleep(50 * LOOK),
             _ => return,
@@ -248,39 +237,35 @@ fn is_gone(why: &io::Error) -> bool {
 
 /// A thread that has ended, and that its process has not noticed yet, cannot be traced.
 fn is_ending(pid: u32, tid: libc::pid_t) -> bool {
-    state(pid, tid).is_none_or(|state| matches!(state, 'Z' | 'X'))
-}
-
-fn is_runnable(pid: u32, tid: libc::pid_t) -> bool {
-    state(pid, tid) == Some('R')
-}
-
-/// By /proc; None: it is gone.
-fn state(pid: u32, tid: libc::pid_t) -> Option<char> {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/stat")).ok()?;
-    text.rsplit(')').next()?.trim_start().chars().next()
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/stat"));
+    stat.map_or(true, |text| {
+        let after = text.rsplit(')').next().unwrap_or_default();
+        after.trim_start().starts_with(['Z', 'X'])
+    })
 }
 
 pub(super) fn wait(pid: u32, tid: libc::pid_t, until: Instant) -> Result<Became, AttachError> {
     loop {
         match ptrace::look(tid) {
             Ok(Some(status)) if libc::WIFSTOPPED(status) => {
-                let stopped = Stopped::by(pid, tid, status);
+                let is_event = status >> 16 != 0;
+                let signal = libc::WSTOPSIG(status);
+                let stopped = Stopped {
+                    pid,
+                    tid,
+                    signal: if is_event { 0 } else { signal },
+                    registers: None,
+                    is_mended: false,
+                };
                 // The whole process was stopped by a signal: it stays so.
-                if status >> 16 != 0 && libc::WSTOPSIG(status) != libc::SIGTRAP {
+                if is_event && signal != libc::SIGTRAP {
                     return Err(AttachError::Stopped { pid });
                 }
                 return Ok(Became::Stopped(stopped));
             }
             Ok(Some(_)) => return Ok(Became::Gone),
-            Ok(None) => {
-                // One that only lacks a processor has left its call already, and must not be let go as it is.
-                let now = Instant::now();
-                if now > until && (now > until + TO_RUN || !is_runnable(pid, tid)) {
-                    return Ok(Became::Running);
-                }
-                std::thread::sleep(LOOK);
-            }
+            Ok(None) if Instant::now() < until => std::thread::sleep(LOOK),
+            Ok(None) => return Ok(Became::Running),
             Err(_) => return Ok(Became::Gone),
         }
     }

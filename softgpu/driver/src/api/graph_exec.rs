@@ -11,7 +11,6 @@ use crate::{
         GraphNodeParams, HostNodeParams, InstantiateParams, KernelNodeParams, KernelNodeParams2,
         Memcpy3d, MemsetNodeParams, UpdateResult,
     },
-    capture,
     entry::{api, put, put_optional, stream_api, take},
     graph,
     plan::{GraphExec, Launched, UPDATE_REFUSED},
@@ -207,11 +206,6 @@ stream_api! {
     fn cuGraphLaunch / cuGraphLaunch_ptsz(null; exec: u64, stream: u64) {
         let (context, stream) = resolve(null, stream)?;
         let exec = find(exec)?;
-        if capture::of(&stream).is_some() {
-            let graph = exec.to_graph();
-            let added = capture::add_work(&stream, &Work::Child(graph.clone()));
-            return added.map(drop).inspect_err(|_| graph.destroy());
-        }
         // Launched again while it runs: in order, whatever the stream.
         exec.launch(&context, &stream, |plan| Work::Graph(Launched::prepare(plan)))
     }
