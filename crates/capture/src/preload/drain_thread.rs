@@ -56,7 +56,7 @@ pub enum Message {
 const MOST_SOURCES: usize = 16 << 10;
 /// How often losses that no ring counts are passed on.
 const COUNT: Duration = Duration::from_millis(50);
-/// How often rounds are told of, at most: records wait for fifty times as long.
+/// The end of a round is passed on at most this often; records wait for fifty times as long anyway.
 const TELL: u64 = 1_000_000;
 /// How often to look for new rings.
 const SCAN: Duration = Duration::from_millis(5);

@@ -34,7 +34,7 @@ enum Place<W: Write> {
         orders: SyncSender<Order>,
         thread: JoinHandle<Result<Box<Stream<W>>>>,
     },
-    /// Writing has failed, and was told of.
+    /// Writing has failed, and the error was returned.
     Nowhere,
 }
 
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_that_is_full_is_told_of_once_and_ends_it() {
+    fn a_full_disk_is_an_error_once_and_ends_the_trace() {
         let (mut writer, bytes) = writer(400 << 10);
         let failed = (1..=3_000_000).find_map(|id| writer.write(&event(id)).err());
         let failed = failed.expect("there was no room for so many").to_string();
