@@ -252,11 +252,11 @@ impl Detail {
         let skipped = before.len().saturating_sub(MOST_BEFORE);
         // What a call meant is said after its end, which may be in a later segment.
         let begun = |reaching: &&Reaching| (from..to).contains(&reaching.span.start);
-        let ends = { self.reaching.iter() }
+        let ends = (self.reaching.iter())
             .filter(begun)
             .flat_map(|reaching| [reaching.last, reaching.last + 1]);
         let next = within.last().map(|last| last + 1);
-        let after: BTreeSet<u32> = { ends.chain(next) }
+        let after: BTreeSet<u32> = (ends.chain(next))
             .filter(|&segment| (segment as usize) < self.segments.len())
             .filter(|segment| within.last().is_none_or(|last| segment > last))
             .collect();
