@@ -133,12 +133,13 @@ mod tests {
     fn call(id: u64, name: &str, extent: Extent) -> Event {
         let mut event = Event::new(id, Layer::Runtime, Category::Sync, name, 10);
         (event.pid, event.tid, event.extent) = (1, 1, extent);
-        event.stack = vec![Frame {
+        event.stack = [Frame {
             kind: FrameKind::Python,
             file: Some("/me/train.py".into()),
             line: Some(57),
             ..Frame::default()
-        }];
+        }]
+        .into();
         event
     }
 

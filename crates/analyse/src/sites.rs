@@ -2,7 +2,7 @@
 //! has none, a size that repeats is the next best name for a place in the program.
 
 use ahash::RandomState;
-use event::{Event, Extent, Frame, Name, Record};
+use event::{ByStack, Event, Extent, Frame, Name, Record, Stack};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
@@ -40,12 +40,28 @@ enum By {
     Function,
 }
 
+fn hash_of(frames: &[Frame]) -> u64 {
+    // Fixed keys: the number is only compared within one analysis, and tests want it stable.
+    let mut hasher = std::hash::DefaultHasher::new();
+    for frame in frames {
+        frame.address.hash(&mut hasher);
+        frame.line.hash(&mut hasher);
+        // Frames of an interpreter have no address: their names tell them apart.
+        if frame.address == 0 {
+            frame.symbol.hash(&mut hasher);
+            frame.file.hash(&mut hasher);
+        }
+    }
+    hasher.finish()
+}
+
 /// Gives every place a small number.
 #[derive(Debug, Default)]
 pub(crate) struct Sites {
     index: HashMap<Key, u32, RandomState>,
     keys: Vec<Key>,
     stacks: HashMap<u64, Vec<String>, RandomState>,
+    hashes: ByStack<u64>,
     latest: HashMap<(u32, u32), LatestCall, RandomState>,
 }
 
@@ -81,28 +97,20 @@ impl Sites {
         (self.latest.get(&(pid, tid)).copied()).filter(|call| call.id == op)
     }
 
-    fn stack(&mut self, frames: &[Frame]) -> Option<u64> {
-        if frames.is_empty() {
+    fn stack(&mut self, stack: &Stack) -> Option<u64> {
+        if stack.is_empty() {
             return None;
         }
-        // Fixed keys: the number is only compared within one analysis, and tests want it stable.
-        let mut hasher = std::hash::DefaultHasher::new();
-        for frame in frames {
-            frame.address.hash(&mut hasher);
-            frame.line.hash(&mut hasher);
-            // Frames of an interpreter have no address: their names tell them apart.
-            if frame.address == 0 {
-                frame.symbol.hash(&mut hasher);
-                frame.file.hash(&mut hasher);
+        let stacks = &mut self.stacks;
+        let hash = self.hashes.get_or_insert(stack, |stack| {
+            let hash = hash_of(stack);
+            if stacks.len() < MOST_STACKS {
+                let shown = || stack.iter().take(MOST_FRAMES).map(frame_text).collect();
+                stacks.entry(hash).or_insert_with(shown);
             }
-        }
-        let hash = hasher.finish();
-        if self.stacks.len() < MOST_STACKS {
-            self.stacks
-                .entry(hash)
-                .or_insert_with(|| frames.iter().take(MOST_FRAMES).map(frame_text).collect());
-        }
-        Some(hash)
+            hash
+        });
+        Some(*hash)
     }
 
     /// The number of the place that calls `function`, in this call where it is known.
@@ -234,13 +242,14 @@ mod tests {
         let function: Name = "cudaMalloc".into();
         let mut place = |id, line| {
             let mut event = call(id, &[]);
-            event.stack = vec![Frame {
+            event.stack = [Frame {
                 kind: event::FrameKind::Python,
                 symbol: Some("forward".into()),
                 file: Some("/srv/model.py".into()),
                 line: Some(line),
                 ..Frame::default()
-            }];
+            }]
+            .into();
             sites.called(&event);
             let latest = sites.call(0, 0, id);
             sites.site(&function, latest, 8)

@@ -177,7 +177,7 @@ fn a_gap_between_calls_from_python_is_pythons() {
             symbol: Some("train".into()),
             ..Frame::default()
         };
-        script.change(call, |event| event.stack = vec![frame.clone()]);
+        script.change(call, |event| event.stack = [frame.clone()].into());
     }
     script.gpu("b", 1, at(0, 800, 900), None);
     let report = script.report(10, 900);

@@ -2,7 +2,9 @@
 //! the same with PyTorch on a GPU.
 
 use analyse::{Analysis, Report, findings::Severity};
-use event::{Arg, Category, Event, Extent, Frame, FrameKind, Layer, Meta, Record, Summary, Value};
+use event::{
+    Arg, Category, Event, Extent, Frame, FrameKind, Layer, Meta, Record, Stack, Summary, Value,
+};
 
 const US: u64 = 1_000;
 const MS: u64 = 1_000_000;
@@ -15,7 +17,7 @@ struct Program {
     next: u64,
 }
 
-fn line(number: u32) -> Vec<Frame> {
+fn line(number: u32) -> Stack {
     let frame = |file: &str, line| Frame {
         kind: FrameKind::Python,
         file: Some(file.into()),
@@ -23,7 +25,7 @@ fn line(number: u32) -> Vec<Frame> {
         ..Frame::default()
     };
     let library = "/usr/lib/python3.12/site-packages/torch/utils.py";
-    vec![frame(library, 3), frame("/home/me/train.py", number)]
+    [frame(library, 3), frame("/home/me/train.py", number)].into()
 }
 
 impl Program {
@@ -42,7 +44,7 @@ impl Program {
         self.records.push(event.into());
     }
 
-    fn operator(&mut self, name: &str, scope: &str, at: u64, length: u64, stack: Vec<Frame>) {
+    fn operator(&mut self, name: &str, scope: &str, at: u64, length: u64, stack: Stack) {
         let mut event = self.event(Layer::Framework, Category::Other, name, at);
         event.args = vec![Arg::new("scope", scope)];
         event.stack = stack;
@@ -67,7 +69,7 @@ impl Program {
         self.span(work, length);
     }
 
-    fn tensor(&mut self, name: &str, at: u64, pointer: u64, bytes: u64, stack: Vec<Frame>) {
+    fn tensor(&mut self, name: &str, at: u64, pointer: u64, bytes: u64, stack: Stack) {
         let mut event = self.event(Layer::Framework, Category::Memory, name, at);
         event.extent = Extent::Instant;
         event.args = vec![
@@ -110,11 +112,11 @@ fn train(fault: &str) -> Report {
             "none" | "leak" => 9_800 * US,
             _ => 3 * MS,
         };
-        program.operator("aten::mm", "operator", at, 20 * US, Vec::new());
+        program.operator("aten::mm", "operator", at, 20 * US, Stack::default());
         program.kernel("sm90_gemm", at + 5 * US, at + 20 * US, busy);
         match fault {
             "item" => {
-                program.operator("aten::item", "operator", at + MS, 5 * MS, Vec::new());
+                program.operator("aten::item", "operator", at + MS, 5 * MS, Stack::default());
                 let mut wait = program.event(
                     Layer::Runtime,
                     Category::Sync,
@@ -147,12 +149,18 @@ fn train(fault: &str) -> Report {
             "leak" => {
                 let name = "nn.Module: Model.layers.1.remember";
                 program.operator(name, "user", at + MS, 100 * US, line(21));
-                program.operator("aten::mul", "operator", at + MS + US, 90 * US, Vec::new());
+                program.operator(
+                    "aten::mul",
+                    "operator",
+                    at + MS + US,
+                    90 * US,
+                    Stack::default(),
+                );
                 let kept = 0x10_0000 + step;
                 program.tensor("allocate", at + MS + 2 * US, kept, 4 << 20, line(22));
                 // One that every step gives back.
                 program.tensor("allocate", at + MS + 3 * US, 0x55, 8 << 20, line(23));
-                program.tensor("free", at + 2 * MS, 0x55, 8 << 20, Vec::new());
+                program.tensor("free", at + 2 * MS, 0x55, 8 << 20, Stack::default());
             }
             _ => {}
         }
@@ -230,7 +238,7 @@ fn busy(wait_name: &str, operator: Option<&str>) -> Report {
         let at = step * STEP + US;
         program.kernel("sm90_gemm", at, at + 10 * US, 9_900 * US);
         if let Some(name) = operator {
-            program.operator(name, "operator", at + 20 * US, 9_800 * US, Vec::new());
+            program.operator(name, "operator", at + 20 * US, 9_800 * US, Stack::default());
         }
         let mut wait = program.event(Layer::Runtime, Category::Sync, wait_name, at + 21 * US);
         wait.stack = line(57);
@@ -293,7 +301,13 @@ fn slow_host(norm: bool) -> Report {
                     US,
                 );
             }
-            program.operator("aten::mm", "operator", at + 200 * US, 700 * US, Vec::new());
+            program.operator(
+                "aten::mm",
+                "operator",
+                at + 200 * US,
+                700 * US,
+                Stack::default(),
+            );
             program.kernel("sm90_gemm", at + 300 * US, at + 320 * US, 30 * US);
             at += 1_000 * US;
         }
@@ -312,7 +326,7 @@ fn slow_host(norm: bool) -> Report {
                 "backward",
                 at + 300 * US,
                 900 * US,
-                Vec::new(),
+                Stack::default(),
             );
             program.kernel("sm90_gemm", at + 400 * US, at + 420 * US, 60 * US);
             at += 1_300 * US;

@@ -1,6 +1,8 @@
-//! Frames of a stack.
+//! Stacks and their frames.
 
 use crate::{Name, named::named_enum};
+use alloc::{sync::Arc, vec::Vec};
+use core::ops::Deref;
 
 named_enum! {
     /// What a frame is.
@@ -36,4 +38,53 @@ pub struct Frame {
     /// The source file, and the line in it, where they are known.
     pub file: Option<Name>,
     pub line: Option<u32>,
+}
+
+/// The frames that something was called through, innermost first. What came from the same place shares them.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Stack(Arc<[Frame]>);
+
+impl Stack {
+    pub fn clear(&mut self) {
+        *self = Stack::default();
+    }
+
+    /// Of stacks that are held, only those that share their frames have the same.
+    pub fn address(&self) -> usize {
+        Arc::as_ptr(&self.0).cast::<Frame>() as usize
+    }
+
+    /// The frames, to be changed: a copy if others share them.
+    pub fn frames_mut(&mut self) -> &mut [Frame] {
+        Arc::make_mut(&mut self.0)
+    }
+}
+
+impl Deref for Stack {
+    type Target = [Frame];
+
+    fn deref(&self) -> &[Frame] {
+        &self.0
+    }
+}
+
+impl From<Vec<Frame>> for Stack {
+    fn from(frames: Vec<Frame>) -> Self {
+        if frames.is_empty() {
+            return Stack::default();
+        }
+        Stack(frames.into())
+    }
+}
+
+impl<const N: usize> From<[Frame; N]> for Stack {
+    fn from(frames: [Frame; N]) -> Self {
+        Stack::from(Vec::from(frames))
+    }
+}
+
+impl FromIterator<Frame> for Stack {
+    fn from_iter<I: IntoIterator<Item = Frame>>(frames: I) -> Self {
+        Stack::from(Vec::from_iter(frames))
+    }
 }

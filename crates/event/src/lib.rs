@@ -23,6 +23,8 @@ mod select;
 #[cfg(feature = "alloc")]
 mod aggregate;
 #[cfg(feature = "alloc")]
+mod by_stack;
+#[cfg(feature = "alloc")]
 mod counted;
 #[cfg(feature = "alloc")]
 mod frame;
@@ -60,9 +62,11 @@ pub use select::{Candidate, Item, Selection};
 #[cfg(feature = "alloc")]
 pub use aggregate::{Aggregate, Bucket};
 #[cfg(feature = "alloc")]
+pub use by_stack::ByStack;
+#[cfg(feature = "alloc")]
 pub use counted::counted;
 #[cfg(feature = "alloc")]
-pub use frame::{Frame, FrameKind};
+pub use frame::{Frame, FrameKind, Stack};
 #[cfg(feature = "alloc")]
 pub use identity::Identity;
 #[cfg(feature = "alloc")]

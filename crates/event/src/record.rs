@@ -1,6 +1,6 @@
 //! Events, and the records a trace is a stream of.
 
-use crate::{Category, Frame, Kind, Layer, Meaning, Name, StatusDomain, value::Arg};
+use crate::{Category, Kind, Layer, Meaning, Name, Stack, StatusDomain, value::Arg};
 use alloc::{boxed::Box, vec::Vec};
 
 /// How far an event reaches in time.
@@ -56,7 +56,7 @@ pub struct Event {
     /// What came back: known when the span ends.
     pub outputs: Vec<Arg>,
     pub ioctl: Option<Box<Ioctl>>,
-    pub stack: Vec<Frame>,
+    pub stack: Stack,
 }
 
 impl Event {
@@ -89,7 +89,7 @@ impl Event {
             args: Vec::new(),
             outputs: Vec::new(),
             ioctl: None,
-            stack: Vec::new(),
+            stack: Stack::default(),
         }
     }
 

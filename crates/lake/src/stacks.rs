@@ -65,7 +65,7 @@ impl Stacks {
         let next = self.numbers.len() as u32;
         let frames = &mut self.frames;
         *self.numbers.entry(hash).or_insert_with(|| {
-            frames.add(next, trace::parse_stack(text));
+            frames.add(next, &trace::parse_stack(text));
             next
         })
     }

@@ -43,7 +43,7 @@ fn any_event() -> impl Strategy<Value = Event> {
         event.correlation = event.stream;
         event.extent = rest.1;
         event.status = rest.2.map(|code| Status { code, name: None });
-        event.stack = vec![Frame::default(); rest.3];
+        event.stack = vec![Frame::default(); rest.3].into();
         event
     })
 }

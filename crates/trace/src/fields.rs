@@ -1,7 +1,7 @@
 //! One line of JSONL or one row of Arrow, before it is known to make sense. Both readers fill
 //! in the same fields, so that they cannot differ in what they make of them.
 
-use event::{Arg, Frame, Name};
+use event::{Arg, Name, Stack};
 use std::borrow::Cow;
 
 /// A text of a line: borrowed from it, or shared with other rows.
@@ -51,7 +51,7 @@ pub struct Fields<'a> {
     pub outputs: Option<Vec<Arg>>,
     /// The end of a span that has what its beginning says; `ts` is when it began.
     pub complete: bool,
-    pub stack: Option<Vec<Frame>>,
+    pub stack: Option<Stack>,
     pub op: Option<Word<'a>>,
     pub size: Option<u64>,
     pub freed: Option<u64>,

@@ -5,7 +5,7 @@ use crate::{
     Warnings,
     batch::{At, Batch, Half, NoteKind},
 };
-use event::{Arg, Event, Extent, Frame, Ioctl, Record, Status, Summary};
+use event::{Arg, Event, Extent, Ioctl, Record, Stack, Status, Summary};
 use std::collections::HashMap;
 
 /// What is remembered between batches: the spans that are open.
@@ -42,7 +42,7 @@ struct More {
     status: Option<Status>,
     ioctl: Option<Box<Ioctl>>,
     args: Vec<Arg>,
-    stack: Vec<Frame>,
+    stack: Stack,
 }
 
 impl Joiner {
@@ -248,7 +248,7 @@ impl Begun {
         end.correlation = end.correlation.or(self.correlation);
         let Some(more) = self.more else {
             // A stack and arguments are the beginning's to say.
-            end.stack = Vec::new();
+            end.stack = Stack::default();
             return;
         };
         end.args = more.args;

@@ -4,9 +4,8 @@
 use super::loaded::Objects;
 use super::symbols::Symbols;
 use event::note::{MARK_DEEP, MARK_GUESSED, MARK_LOST, MARK_SIGNAL, Note, PythonFrame};
-use event::{Frame, FrameKind, Name};
+use event::{Frame, FrameKind, Name, Stack};
 use std::collections::HashMap;
-use std::sync::Arc;
 
 /// Bounds what a program with ever new stacks makes us keep of each thread.
 const MOST_STACKS: usize = 64 << 10;
@@ -14,13 +13,13 @@ const MOST_CODES: usize = 64 << 10;
 
 #[derive(Default)]
 pub struct Stacks {
-    stacks: HashMap<u32, Stack>,
+    stacks: HashMap<u32, Known>,
     codes: HashMap<u32, Code>,
 }
 
-enum Stack {
+enum Known {
     Raw { native: Vec<u64>, python: Vec<u64> },
-    Named(Arc<[Frame]>),
+    Named(Stack),
 }
 
 struct Code {
@@ -46,7 +45,7 @@ impl Stacks {
                 if self.stacks.len() >= MOST_STACKS {
                     self.stacks.clear();
                 }
-                self.stacks.insert(stack, Stack::Raw { native, python });
+                self.stacks.insert(stack, Known::Raw { native, python });
             }
             Note::Code { code, name, .. } => {
                 let (name, file) = payload.split_at(usize::from(name).min(payload.len()));
@@ -61,7 +60,7 @@ impl Stacks {
     }
 
     pub fn is_named(&self, stack: u32) -> bool {
-        matches!(self.stacks.get(&stack), Some(Stack::Named(_)))
+        matches!(self.stacks.get(&stack), Some(Known::Named(_)))
     }
 
     /// The frames of a stack, innermost first.
@@ -71,14 +70,14 @@ impl Stacks {
         time: u64,
         objects: &Objects,
         symbols: &mut Symbols,
-    ) -> Arc<[Frame]> {
+    ) -> Stack {
         match self.stacks.get(&stack) {
-            None => Arc::new([cut("stack no longer available")]),
-            Some(Stack::Named(frames)) => frames.clone(),
-            Some(Stack::Raw { native, python }) => {
+            None => Stack::from([cut("stack no longer available")]),
+            Some(Known::Named(frames)) => frames.clone(),
+            Some(Known::Raw { native, python }) => {
                 let native = native_frames(native, time, objects, symbols);
-                let frames: Arc<[Frame]> = merged(native, self.python_frames(python)).into();
-                self.stacks.insert(stack, Stack::Named(frames.clone()));
+                let frames = Stack::from(merged(native, self.python_frames(python)));
+                self.stacks.insert(stack, Known::Named(frames.clone()));
                 frames
             }
         }

@@ -5,7 +5,7 @@
 //! stacks. Kept: names of functions, kernels and libraries, numbers, times, addresses, and the names that
 //! CUDA's and the driver's headers have for values.
 
-use event::{Arg, Event, Frame, Kind, Meta, Name, Record, Summary, Value};
+use event::{Arg, ByStack, Event, Frame, Kind, Meta, Name, Record, Stack, Summary, Value};
 use std::{
     collections::{HashMap, HashSet},
     path::Path,
@@ -25,6 +25,7 @@ static CONSTANTS: LazyLock<HashSet<&str>> = LazyLock::new(|| {
 pub struct Redaction {
     /// What ranges are called instead: the same name is the same range.
     ranges: HashMap<Name, Name>,
+    stacks: ByStack<Stack>,
 }
 
 impl Redaction {
@@ -98,12 +99,21 @@ impl Redaction {
         if let Some(ioctl) = &mut event.ioctl {
             all(&mut ioctl.decoded);
         }
-        for Frame { module, file, .. } in &mut event.stack {
-            for path in [module, file].into_iter().flatten() {
-                *path = last_part(path).into();
-            }
+        if !event.stack.is_empty() {
+            event.stack = self.stacks.get_or_insert(&event.stack, stack).clone();
         }
     }
+}
+
+/// A stack without its folders.
+fn stack(stack: &Stack) -> Stack {
+    let mut stack = stack.clone();
+    for Frame { module, file, .. } in stack.frames_mut() {
+        for path in [module, file].into_iter().flatten() {
+            *path = last_part(path).into();
+        }
+    }
+    stack
 }
 
 /// Ranges, and of a framework's operators those that the program names itself.
@@ -182,11 +192,12 @@ mod tests {
             Arg::new("many", Value::List(vec!["hunter2".into(), 7u64.into()])),
             Arg::new("deep", Value::Map(vec![Arg::new("password", "hunter2")])),
         ];
-        event.stack = vec![Frame {
+        event.stack = [Frame {
             file: Some("/home/ada/train.py".into()),
             module: Some("/home/ada/lib/libx.so".into()),
             ..Frame::default()
-        }];
+        }]
+        .into();
         let mut redaction = Redaction::default();
         let shown = format!("{:?}", redaction.record(&event.into()));
         assert!(

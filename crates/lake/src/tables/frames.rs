@@ -16,10 +16,10 @@ pub struct Frames {
 }
 
 impl Frames {
-    pub fn add(&mut self, stack: u32, frames: Vec<Frame>) {
+    pub fn add(&mut self, stack: u32, frames: &[Frame]) {
         let frames = (0..).zip(frames);
         self.frames
-            .extend(frames.map(|(level, frame)| (stack, level, frame)));
+            .extend(frames.map(|(level, frame)| (stack, level, frame.clone())));
     }
 
     pub fn are_many(&self) -> bool {

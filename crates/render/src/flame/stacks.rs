@@ -261,7 +261,7 @@ mod tests {
             symbol: Some(symbol.into()),
             ..Frame::default()
         };
-        outer.stack = vec![frame("load;weights"), frame("main")];
+        outer.stack = [frame("load;weights"), frame("main")].into();
         let inner = span(2, "cuMemAlloc_v2", Some(1));
         let lines = folded(
             Weight::Time,

@@ -4,7 +4,7 @@
 use super::flame::function;
 use crate::fields::words;
 use ahash::RandomState;
-use event::{Arg, Event, Frame, Kind, Name, Value, What};
+use event::{Arg, ByStack, Event, Frame, Kind, Name, Stack, Value, What};
 use serde::Serialize;
 use std::collections::HashMap;
 
@@ -197,6 +197,7 @@ fn short(mut text: String) -> String {
 pub struct Stacks {
     frames: HashMap<String, u32, RandomState>,
     known: HashMap<Vec<u32>, u32, RandomState>,
+    shared: ByStack<Option<u32>>,
     pub frame_list: Vec<String>,
     /// The function of each frame, as the flame graph calls it.
     pub functions: Vec<Name>,
@@ -204,8 +205,19 @@ pub struct Stacks {
 }
 
 impl Stacks {
-    pub fn index(&mut self, stack: &[Frame]) -> Option<u32> {
-        if stack.is_empty() || self.frame_list.len() >= MAX_STACKS {
+    pub fn index(&mut self, stack: &Stack) -> Option<u32> {
+        if stack.is_empty() {
+            return None;
+        }
+        if let Some(&index) = self.shared.get(stack) {
+            return index;
+        }
+        let index = self.index_of(stack);
+        *self.shared.get_or_insert(stack, |_| index)
+    }
+
+    fn index_of(&mut self, stack: &[Frame]) -> Option<u32> {
+        if self.frame_list.len() >= MAX_STACKS {
             return None;
         }
         let frames: Vec<u32> = (stack.iter().take(MAX_FRAMES))
@@ -268,12 +280,13 @@ mod tests {
         let mut event = Event::new(1, Layer::Driver, Category::Kernel, "cuLaunchKernel", 0);
         event.args = vec![Arg::new("hStream", Value::Pointer(7))];
         event.outputs = vec![Arg::new("out", "x\"y")];
-        event.stack = vec![Frame {
+        event.stack = [Frame {
             symbol: Some("main".into()),
             file: Some("/src/a.cu".into()),
             line: Some(3),
             ..Frame::default()
-        }];
+        }]
+        .into();
         let mut text = details.of(&event, "cuLaunchKernel", false);
         let launch = Launch {
             kernel: "k".into(),
@@ -323,7 +336,7 @@ mod tests {
         }
         event.args = vec![Arg::new("deep", deep); 5_000];
         event.args[0] = Arg::new("list", vec![7u64; 1_000_000]);
-        event.stack = vec![Frame::default(); 10_000];
+        event.stack = vec![Frame::default(); 10_000].into();
         let text = details.of(&event, "f", false);
         assert!(text.len() < 64 << 10, "{}", text.len());
         assert_eq!(details.stacks.list[0].len(), MAX_FRAMES);

@@ -13,7 +13,7 @@ use arrow_array::{
 };
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer};
 use arrow_schema::ArrowError;
-use event::{Arg, Name};
+use event::{Arg, Name, Stack};
 use std::sync::Arc;
 
 /// Rows that room is made for at once, at least and at most: a short trace takes little memory.
@@ -116,6 +116,11 @@ impl Cells {
         write: impl FnOnce(&mut Vec<u8>) -> Result<()>,
     ) -> Result<u64> {
         self.dictionary.of_args(args, write)
+    }
+
+    /// The key of the text that `write` makes of a stack, to be set.
+    pub fn stack(&mut self, stack: &Stack, write: impl FnOnce(&mut Vec<u8>)) -> u64 {
+        self.dictionary.of_stack(stack, write)
     }
 
     pub fn text_bytes(&self) -> usize {

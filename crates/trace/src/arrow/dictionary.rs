@@ -3,7 +3,7 @@
 use crate::Result;
 use ahash::RandomState;
 use arrow_array::StringArray;
-use event::{Arg, Name, Value};
+use event::{Arg, ByStack, Name, Stack, Value};
 use std::{collections::HashMap, sync::Arc};
 
 /// Entries after which a dictionary starts afresh, so that it does not grow with the trace.
@@ -31,6 +31,8 @@ pub struct Dictionary {
     by_hash: HashMap<u64, u32, RandomState>,
     /// The place of the last list by the address of its first name: calls of a function often say what the one before said.
     recent_lists: Vec<u32>,
+    /// Keys of stacks whose text is known.
+    stacks: ByStack<u64>,
     /// What hashes of lists begin with.
     seed: Option<u64>,
     scratch: Vec<u8>,
@@ -115,6 +117,19 @@ impl Dictionary {
         self.recent_lists.resize(RECENT, u32::MAX);
         self.recent_lists[place] = latest;
         Ok(self.lists[latest as usize].key)
+    }
+
+    /// The text of a stack, which `write` makes if it is new.
+    pub fn of_stack(&mut self, stack: &Stack, write: impl FnOnce(&mut Vec<u8>)) -> u64 {
+        if let Some(&key) = self.stacks.get(stack) {
+            return key;
+        }
+        let mut scratch = std::mem::take(&mut self.scratch);
+        scratch.clear();
+        write(&mut scratch);
+        let key = self.of_text(&String::from_utf8_lossy(&scratch));
+        self.scratch = scratch;
+        *self.stacks.get_or_insert(stack, |_| key)
     }
 
     /// The place of a list among those that are known.

@@ -14,7 +14,7 @@ use crate::{
     names::Names,
     shape::Problem,
 };
-use event::{Arg, Name};
+use event::{Arg, Name, Stack};
 use std::{borrow::Cow, collections::HashMap, sync::Arc};
 
 /// The text of a summary's row, which is not a list of arguments.
@@ -66,7 +66,10 @@ pub fn fields<'a>(
             Column::Outputs => fields.outputs = Some(parsed.args(*column, cells, row, names)?),
             Column::Details => details = Some(cells),
             Column::Stack => {
-                fields.stack = Some(json(text(cells, row)?, |json| parse_stack(json, names))?);
+                let stack = parsed
+                    .stacks
+                    .of(cells, row, |json| parse_stack(json, names))?;
+                fields.stack = Some(stack);
             }
             Column::Op => fields.op = Some(word(cells, row)?),
             Column::Size => fields.size = Some(uint(cells, row)?),
@@ -130,22 +133,12 @@ pub fn lines_inside(batch: &Batch) -> impl Fn(usize) -> Option<u64> + '_ {
     }
 }
 
-/// Lists of arguments by their places in dictionaries: the same text is read once.
+/// Lists of arguments and stacks by their places in dictionaries: the same text is read once.
 #[derive(Default)]
 pub struct Parsed {
-    columns: Vec<(Column, ParsedColumn)>,
+    args: Vec<(Column, ParsedTexts<Vec<Arg>>)>,
+    stacks: ParsedTexts<Stack>,
 }
-
-#[derive(Default)]
-struct ParsedColumn {
-    /// The dictionary they are of.
-    names: Option<Arc<Vec<Name>>>,
-    lists: HashMap<u64, Vec<Arg>, ahash::RandomState>,
-}
-
-/// Lists remembered, and how long the text of one may be.
-const MOST_LISTS: usize = 8_192;
-const LONGEST_LIST: usize = 4_096;
 
 impl Parsed {
     fn args(
@@ -155,39 +148,71 @@ impl Parsed {
         row: usize,
         names: &mut Names,
     ) -> Result<Vec<Arg>, Problem> {
-        let text = text(cells, row)?;
-        let Values::Names {
-            keys,
-            names: dictionary,
-        } = &cells.values
-        else {
-            return json(text, |json| parse_args(json, names));
-        };
-        let place = match (self.columns.iter()).position(|(known, _)| *known == column) {
+        let place = match (self.args.iter()).position(|(known, _)| *known == column) {
             Some(place) => place,
             None => {
-                self.columns.push((column, ParsedColumn::default()));
-                self.columns.len() - 1
+                self.args.push((column, ParsedTexts::default()));
+                self.args.len() - 1
             }
         };
-        let known = &mut self.columns[place].1;
-        if !known
+        let known = &mut self.args[place].1;
+        known.of(cells, row, |json| parse_args(json, names))
+    }
+}
+
+/// What the texts of a column's dictionary mean.
+struct ParsedTexts<T> {
+    /// The dictionary they are of.
+    names: Option<Arc<Vec<Name>>>,
+    values: HashMap<u64, T, ahash::RandomState>,
+    /// The length of their texts.
+    text: usize,
+}
+
+impl<T> Default for ParsedTexts<T> {
+    fn default() -> Self {
+        ParsedTexts {
+            names: None,
+            values: HashMap::default(),
+            text: 0,
+        }
+    }
+}
+
+/// Texts whose meaning is remembered, by their number and their length.
+const MOST_VALUES: usize = 8_192;
+const MOST_TEXT: usize = 8 << 20;
+
+impl<T: Clone> ParsedTexts<T> {
+    fn of<'a>(
+        &mut self,
+        cells: &'a Cells,
+        row: usize,
+        parse: impl FnOnce(&mut Cursor<'a>) -> parse::Parsed<T>,
+    ) -> Result<T, Problem> {
+        let text = text(cells, row)?;
+        let Values::Names { keys, names } = &cells.values else {
+            return json(text, parse);
+        };
+        if !self
             .names
             .as_ref()
-            .is_some_and(|names| Arc::ptr_eq(names, dictionary))
+            .is_some_and(|known| Arc::ptr_eq(known, names))
         {
-            known.names = Some(Arc::clone(dictionary));
-            known.lists.clear();
+            self.names = Some(Arc::clone(names));
+            self.values.clear();
+            self.text = 0;
         }
         let key = keys[row];
-        if let Some(list) = known.lists.get(&key) {
-            return Ok(list.clone());
+        if let Some(value) = self.values.get(&key) {
+            return Ok(value.clone());
         }
-        let list = json(text, |json| parse_args(json, names))?;
-        if text.len() <= LONGEST_LIST && known.lists.len() < MOST_LISTS {
-            known.lists.insert(key, list.clone());
+        let value = json(text, parse)?;
+        if self.values.len() < MOST_VALUES && self.text + text.len() <= MOST_TEXT {
+            self.text += text.len();
+            self.values.insert(key, value.clone());
         }
-        Ok(list)
+        Ok(value)
     }
 }
 

@@ -449,10 +449,9 @@ impl Rows {
             self.set_args(Column::Details, &event.args, event.id, row)?;
         }
         if !event.stack.is_empty() {
-            self.set_written(Column::Stack, |out| {
-                write_stack(out, &event.stack);
-                Ok(())
-            })?;
+            let cells = &mut self.cells[Column::Stack as usize];
+            let key = cells.stack(&event.stack, |out| write_stack(out, &event.stack));
+            cells.set(row, key);
         }
         if !matches!(event.extent, Extent::Closed(_))
             && let Some(status) = &event.status

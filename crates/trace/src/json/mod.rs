@@ -10,7 +10,7 @@ pub mod write;
 pub const MOST_NESTING: usize = 32;
 
 /// The frames that a cell of the column `stack` is; none if it is damaged.
-pub fn stack_of(text: &str) -> Vec<event::Frame> {
+pub fn stack_of(text: &str) -> event::Stack {
     let mut names = crate::names::Names::default();
     value::parse_stack(&mut parse::Cursor::new(text), &mut names).unwrap_or_default()
 }

@@ -12,7 +12,7 @@ use super::{
     write,
 };
 use crate::names::Names;
-use event::{Arg, Frame, FrameKind, Value};
+use event::{Arg, Frame, FrameKind, Stack, Value};
 
 /// Arguments are nested deeper than [`MOST_NESTING`].
 pub struct TooDeep;
@@ -232,7 +232,7 @@ pub fn write_stack(out: &mut Vec<u8>, stack: &[Frame]) {
     out.extend_from_slice(if separator == b'[' { b"[]" } else { b"]" });
 }
 
-pub fn parse_stack(cursor: &mut Cursor<'_>, names: &mut Names) -> Parsed<Vec<Frame>> {
+pub fn parse_stack(cursor: &mut Cursor<'_>, names: &mut Names) -> Parsed<Stack> {
     cursor.expect(b'[', "expected a list of frames")?;
     let mut stack = Vec::new();
     while cursor.another(b']', stack.is_empty())? {
@@ -255,7 +255,7 @@ pub fn parse_stack(cursor: &mut Cursor<'_>, names: &mut Names) -> Parsed<Vec<Fra
         }
         stack.push(frame);
     }
-    Ok(stack)
+    Ok(stack.into())
 }
 
 #[cfg(test)]

@@ -174,7 +174,7 @@ fn event() -> impl Strategy<Value = Event> {
             event.depth,
             event.correlation,
         ) = which;
-        (event.args, event.stack) = (more.0, more.1);
+        (event.args, event.stack) = (more.0, more.1.into());
         event.ioctl = more
             .2
             .map(|(cmd, decoded)| Box::new(Ioctl { cmd, decoded }));

@@ -25,7 +25,7 @@ use super::stubs::Stubs;
 use super::symbols::Symbols;
 use crate::{Deadline, Sink, SinkError};
 use ahash::{AHashMap, AHashSet};
-use event::{Frame, Name};
+use event::{Name, Stack};
 use observe::States;
 pub use open_call::LaunchArguments;
 use open_call::{OpenCall, OpenRange, SpareCalls};
@@ -302,7 +302,7 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
                     payload,
                     complete: complete.is_some(),
                     stack: if *stack == 0 {
-                        Vec::new()
+                        Stack::default()
                     } else {
                         self.frames(ring, *stack, item.time)
                     },
@@ -323,7 +323,7 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
                     args: *args,
                     payload: &bytes[..valid],
                     complete: true,
-                    stack: Vec::new(),
+                    stack: Stack::default(),
                 };
                 self.begin_any(ring, u32::from(*function), begin, *ended);
             }
@@ -378,10 +378,10 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
     }
 
     /// The stack of that number; `time` is of the process's own clock.
-    fn frames(&mut self, ring: usize, stack: u32, time: u64) -> Vec<Frame> {
+    fn frames(&mut self, ring: usize, stack: u32, time: u64) -> Stack {
         let nothing = Objects::default();
         let Some(thread) = self.rings.get_mut(ring) else {
-            return Vec::new();
+            return Stack::default();
         };
         // What was loaded was said before it was called from.
         if !thread.stacks.is_named(stack) && !std::mem::replace(&mut self.refreshed, true) {
@@ -390,7 +390,7 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
         let objects = thread.image.and_then(|image| self.origin.objects(image));
         let objects = objects.unwrap_or(&nothing);
         let symbols = self.symbols.get_or_insert_default();
-        thread.stacks.frames(stack, time, objects, symbols).to_vec()
+        thread.stacks.frames(stack, time, objects, symbols)
     }
 }
 
@@ -409,7 +409,7 @@ struct Begin<'a> {
     args: [u64; 4],
     payload: &'a [u8],
     complete: bool,
-    stack: Vec<Frame>,
+    stack: Stack,
 }
 
 /// Most calls have no payload of their own to wait for: do not even hash then.

@@ -9,7 +9,7 @@ use super::super::value;
 use super::{Assembler, Begin, OpenCall, OpenRange, taken};
 use crate::Sink;
 use cuda::operators::{self, NameRoom, OVERLOAD_TEXT, OperatorStep, memory, scope};
-use event::{Arg, Category, Event, Extent, Frame, Layer, Name, Record, Value};
+use event::{Arg, Category, Event, Extent, Layer, Name, Record, Stack, Value};
 use std::sync::Arc;
 
 /// A call that tells of an operator and has not returned.
@@ -20,7 +20,7 @@ pub struct OperatorCall {
     args: [u64; 4],
     payload: Box<[u8]>,
     /// Where it comes from, if it says so.
-    stack: Vec<Frame>,
+    stack: Stack,
 }
 
 /// How deep a thread's operators are followed.

@@ -2,7 +2,7 @@
 
 use super::{choose::Subject, names::Names};
 use crate::ebpf::layout::{Head, KIND_ENTER, KIND_INSTANT, KIND_RETURN, KIND_STACK, MOST_FRAMES};
-use event::{Event, Extent, Frame, Record, Status};
+use event::{Event, Extent, Record, Stack, Status};
 use std::collections::HashMap;
 
 /// Calls under way on one thread; deeper ones are forgotten, oldest first.
@@ -17,7 +17,7 @@ pub struct Events {
     /// How many there were of each subject.
     counts: Vec<u64>,
     threads: HashMap<(u32, u32), Vec<Open>>,
-    stacks: HashMap<u32, (u64, Vec<Frame>)>,
+    stacks: HashMap<u32, (u64, Stack)>,
     next: u64,
     /// Returns whose beginnings were not seen.
     pub unmatched: u64,
@@ -159,6 +159,6 @@ impl Events {
         if self.stacks.len() >= MOST_THREADS {
             self.stacks.clear();
         }
-        self.stacks.insert(head.thread, (head.time, frames));
+        self.stacks.insert(head.thread, (head.time, frames.into()));
     }
 }

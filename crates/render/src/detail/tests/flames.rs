@@ -11,7 +11,7 @@ fn program_with_stacks(turns: u64) -> Vec<Record> {
     };
     let stack = |turn: u64| {
         let inner = ["load", "forward", "backward"][(turn % 3) as usize];
-        vec![frame(inner), frame("main")]
+        [frame(inner), frame("main")].into()
     };
     let call = |id: u64, tid: u32, name: &str, category: Category, start: u64| {
         let mut call = Event::new(id, Layer::Driver, category, name, START + start);
@@ -21,12 +21,12 @@ fn program_with_stacks(turns: u64) -> Vec<Record> {
     let closed = |event: &Event, duration: u64| {
         let mut event = event.clone();
         event.extent = Extent::Closed(duration);
-        event.stack = Vec::new();
+        event.stack.clear();
         Record::Event(event)
     };
     let mut range = call(1, 2, "epoch", Category::Other, 0);
     range.kind = Kind::Range;
-    range.stack = vec![frame("train"), frame("main")];
+    range.stack = [frame("train"), frame("main")].into();
     let mut timed = vec![(0, Record::Event(range.clone()))];
     for turn in 0..turns {
         let (at, id) = (10 + turn * 1_000, 10 + turn * 10);
