@@ -8,13 +8,13 @@
 use super::identity::Identity;
 use super::layout::{Entry, Layout};
 use super::{Direct, Source, instruction};
+use crate::engine::stack::chains::Chains;
 use core::sync::atomic::{Ordering, compiler_fence};
 
 /// Longer lists are walked every time.
 const MOST_FRAMES: usize = 64;
-const SETS: usize = 64;
-/// Lists with the same innermost frame at the same instruction.
-const WAYS: usize = 4;
+/// Lists remembered of a thread.
+const ROOM: usize = 256;
 const CODES: usize = 2048;
 /// Places looked at before one is taken from another.
 const PROBES: usize = 8;
@@ -117,17 +117,10 @@ impl Source for Again {
 /// All zeros is an empty one.
 #[repr(C)]
 pub struct PythonMemos {
-    order: [Order; SETS],
-    memos: [[Memo; WAYS]; SETS],
+    chains: Chains<128, ROOM>,
+    memos: [Memo; ROOM],
     /// Code objects that frames run; several lists share one.
     codes: [KnownCode; CODES],
-}
-
-#[derive(Clone, Copy)]
-#[repr(C)]
-struct Order {
-    recent: u8,
-    next: u8,
 }
 
 #[repr(C)]
@@ -152,17 +145,14 @@ impl PythonMemos {
         if innermost == 0 {
             return Some(0);
         }
-        let set = set_of(innermost, instruction(&Direct, layout, innermost)?);
-        let (order, memos) = (self.order.get_mut(set)?, self.memos.get(set)?);
-        for step in 0..WAYS as u8 {
-            let way = order.recent.wrapping_add(step) % WAYS as u8;
-            let memo = memos.get(usize::from(way))?;
-            if memo.epoch == epoch && memo.holds(&Again, layout, innermost, &self.codes) {
-                order.recent = way;
-                return Some(memo.hash);
-            }
-        }
-        None
+        let hash = hash_of(innermost, instruction(&Direct, layout, innermost)?);
+        let (memos, codes) = (&self.memos, &self.codes);
+        let place = self.chains.find(hash, |place| {
+            memos.get(place).is_some_and(|memo| {
+                memo.epoch == epoch && memo.holds(&Again, layout, innermost, codes)
+            })
+        })?;
+        self.memos.get(place).map(|memo| memo.hash)
     }
 
     /// Remembers a walk, if all of it is known.
@@ -176,12 +166,8 @@ impl PythonMemos {
         let Some(innermost) = frames.first().filter(|_| trail.whole) else {
             return;
         };
-        let set = set_of(innermost.frame, innermost.instruction);
-        let (Some(order), Some(memos)) = (self.order.get_mut(set), self.memos.get_mut(set)) else {
-            return;
-        };
-        let way = order.next % WAYS as u8;
-        let Some(memo) = memos.get_mut(usize::from(way)) else {
+        let place = (self.chains).place(hash_of(innermost.frame, innermost.instruction));
+        let Some(memo) = place.and_then(|place| self.memos.get_mut(place)) else {
             return;
         };
         // A signal handler may leave this half-way by a longjmp.
@@ -204,10 +190,6 @@ impl PythonMemos {
         }
         compiler_fence(Ordering::SeqCst);
         memo.epoch = epoch;
-        *order = Order {
-            recent: way,
-            next: way.wrapping_add(1),
-        };
     }
 }
 
@@ -224,9 +206,8 @@ fn place_of(codes: &[KnownCode; CODES], code: u64) -> usize {
     places.find(fits).unwrap_or(first % CODES)
 }
 
-fn set_of(frame: u64, instruction: u64) -> usize {
-    let mixed = (frame ^ instruction.rotate_left(24)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    (mixed >> 48) as usize % SETS
+fn hash_of(frame: u64, instruction: u64) -> u64 {
+    (frame ^ instruction.rotate_left(24)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
 impl Memo {

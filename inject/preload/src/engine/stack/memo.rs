@@ -2,27 +2,19 @@
 //! stack pointer, is compared with them: if every word that decided the walk is what it was, the
 //! frames are what they were. That takes a comparison a frame in place of a rule and three reads.
 
+use super::chains::Chains;
 use super::inputs::{Inputs, MOST_WORDS, SAVED};
 use crate::layout::Caller;
 use core::sync::atomic::{Ordering, compiler_fence};
 
-const SETS: usize = 256;
-/// Walks of one place: those that come there in different ways.
-const WAYS: usize = 4;
+/// Walks remembered of a thread.
+const ROOM: usize = 1024;
 
 /// All zeros is an empty one.
 #[repr(C)]
 pub struct Memos {
-    /// Which to look at first, and which to replace next.
-    order: [Order; SETS],
-    memos: [[Memo; WAYS]; SETS],
-}
-
-#[derive(Clone, Copy)]
-#[repr(C)]
-struct Order {
-    recent: u8,
-    next: u8,
+    chains: Chains<512, ROOM>,
+    memos: [Memo; ROOM],
 }
 
 #[repr(C)]
@@ -43,30 +35,19 @@ impl Memos {
     /// The hash of the frames that a walk from here would find. The caller's stack pointer is in the
     /// thread's own stack.
     pub fn find(&mut self, caller: &Caller, epoch: u32) -> Option<u64> {
-        let set = set_of(caller);
-        let (order, memos) = (self.order.get_mut(set)?, self.memos.get(set)?);
-        for step in 0..WAYS as u8 {
-            let way = order.recent.wrapping_add(step) % WAYS as u8;
-            let memo = memos.get(usize::from(way))?;
-            if memo.holds(caller, epoch) {
-                order.recent = way;
-                return Some(memo.hash);
-            }
-        }
-        None
+        let memos = &self.memos;
+        let fits = |place: usize| (memos.get(place)).is_some_and(|memo| memo.holds(caller, epoch));
+        let place = self.chains.find(hash_of(caller), fits)?;
+        self.memos.get(place).map(|memo| memo.hash)
     }
 
     /// Remembers a walk all of whose words are in the thread's own stack.
     pub fn keep(&mut self, caller: &Caller, epoch: u32, inputs: &Inputs, hash: u64) {
-        let set = set_of(caller);
-        let (Some(order), Some(memos)) = (self.order.get_mut(set), self.memos.get_mut(set)) else {
+        let place = self.chains.place(hash_of(caller));
+        let Some(memo) = place.and_then(|place| self.memos.get_mut(place)) else {
             return;
         };
-        let way = order.next % WAYS as u8;
         let count = usize::from(inputs.count);
-        let Some(memo) = memos.get_mut(usize::from(way)) else {
-            return;
-        };
         // A signal handler may leave this half-way by a longjmp.
         memo.epoch = 0;
         compiler_fence(Ordering::SeqCst);
@@ -78,16 +59,11 @@ impl Memos {
         (memo.values.iter_mut().zip(values)).for_each(|(to, from)| *to = *from);
         compiler_fence(Ordering::SeqCst);
         memo.epoch = epoch;
-        *order = Order {
-            recent: way,
-            next: way.wrapping_add(1),
-        };
     }
 }
 
-fn set_of(caller: &Caller) -> usize {
-    let mixed = (caller.rip ^ caller.rsp.rotate_left(24)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    (mixed >> 48) as usize % SETS
+fn hash_of(caller: &Caller) -> u64 {
+    (caller.rip ^ caller.rsp.rotate_left(24)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
 impl Memo {
@@ -174,23 +150,19 @@ mod tests {
     }
 
     #[test]
-    fn several_ways_to_one_place_are_known_and_the_oldest_gives_way() {
+    fn all_ways_to_one_place_are_known() {
         let mut stack = [0u64; 4];
         let mut memos: Box<Memos> = zeroed();
-        for way in 0..WAYS as u64 + 1 {
+        for way in 0..40 {
             stack[1] = way;
             let from = caller(&stack, 9, 0);
             let mut inputs: Box<Inputs> = zeroed();
             Recorder::new(Some(&mut inputs), from.rsp).word(from.rsp + 8, way);
             memos.keep(&from, 1, &inputs, way + 1);
         }
-        let mut known = |way: u64| {
+        for way in 0..40 {
             stack[1] = way;
-            memos.find(&caller(&stack, 9, 0), 1)
-        };
-        assert_eq!(known(0), None);
-        for way in 1..=WAYS as u64 {
-            assert_eq!(known(way), Some(way + 1));
+            assert_eq!(memos.find(&caller(&stack, 9, 0), 1), Some(way + 1));
         }
     }
 

@@ -5,6 +5,7 @@
 //! read has changed, so that a call from a known place costs a comparison and one slot.
 
 mod cfi;
+pub mod chains;
 mod expression;
 mod image;
 mod inputs;
