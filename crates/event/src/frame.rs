@@ -45,8 +45,11 @@ pub struct Frame {
 pub struct Stack(Arc<[Frame]>);
 
 impl Stack {
+    #[inline]
     pub fn clear(&mut self) {
-        *self = Stack::default();
+        if !self.is_empty() {
+            *self = Stack::default();
+        }
     }
 
     /// Of stacks that are held, only those that share their frames have the same.
