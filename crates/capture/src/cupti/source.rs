@@ -305,7 +305,6 @@ impl Running for Collecting {
                 notes,
                 details,
                 clocks: report.clocks,
-                tracer_cpu: report.tracer_cpu,
                 unwritten: report.unwritten,
                 failure: report.failure,
                 ..Observations::default()

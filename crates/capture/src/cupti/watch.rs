@@ -8,7 +8,7 @@ use crate::clock::monotonic;
 use crate::merge::graph_nodes;
 use crate::notes::{Notes, Topic};
 use crate::preload::counters::CounterPage;
-use crate::preload::{Folder, PreloadError, thread_time};
+use crate::preload::{Folder, PreloadError};
 use crate::{Deadline, Sink, SinkError};
 use cuda::cupti::overhead_name;
 use event::{Backend, ClockError, Event, Extent, Layer, Lost, Record, Reorder, gpu_times};
@@ -151,7 +151,6 @@ pub struct CuptiReport {
     /// Of CUPTI's times, and of those by events.
     pub clocks: Vec<ClockError>,
     pub notes: Notes,
-    pub tracer_cpu: Duration,
     /// Records that the sink did not take, and why it did not take the first of them.
     pub unwritten: u64,
     pub failure: Option<SinkError>,
@@ -209,7 +208,6 @@ impl<S: Sink> Watch<S> {
         self.write_until(u64::MAX);
         self.write_lost();
         self.sum_up();
-        self.report.tracer_cpu = thread_time();
         (self.sink, self.report)
     }
 

@@ -83,7 +83,7 @@ pub struct Recording<S> {
     known: Arc<SharedTables>,
     stop: Arc<AtomicBool>,
     watcher: JoinHandle<Ended>,
-    assembler: JoinHandle<(S, Totals, u64, Duration)>,
+    assembler: JoinHandle<(S, Totals, u64)>,
 }
 
 /// What a session has to say of itself at its end.
@@ -98,7 +98,6 @@ pub struct EbpfReport {
     /// System calls on the driver's files.
     pub system_calls: u64,
     pub late: u64,
-    pub tracer_cpu: Duration,
     pub unwritten: u64,
     pub failure: Option<SinkError>,
 }
@@ -220,13 +219,12 @@ pub fn start<S: Sink>(options: &Options, sink: S) -> Result<Recording<S>, EbpfEr
             totals.late += merged.late;
             totals.unwritten += merged.unwritten;
             totals.failure = totals.failure.or(merged.failure);
-            (merged.sink, totals, ioctls, crate::preload::thread_time())
+            (merged.sink, totals, ioctls)
         })?
     } else {
         spawn("assemble", move || {
             let nothing = None::<Events<Inlet>>;
-            let (sink, totals, ioctls) = assemble_all(seen, limits, sink, nothing, &receiver);
-            (sink, totals, ioctls, crate::preload::thread_time())
+            assemble_all(seen, limits, sink, nothing, &receiver)
         })?
     };
     Ok(Recording {
@@ -270,7 +268,7 @@ impl<S: Sink> Recording<S> {
     pub fn finish(self) -> (S, EbpfReport) {
         self.stop.store(true, Ordering::Release);
         let ended = joined(self.watcher.join());
-        let (sink, totals, system_calls, cpu) = joined(self.assembler.join());
+        let (sink, totals, system_calls) = joined(self.assembler.join());
         let state = self.known.lock();
         let mut notes = state.notes.clone();
         if ended.late_loads > 0 {
@@ -303,7 +301,6 @@ impl<S: Sink> Recording<S> {
             calls: totals.calls,
             system_calls,
             late: totals.late,
-            tracer_cpu: cpu,
             unwritten: totals.unwritten,
             failure: totals.failure,
             ended,

@@ -163,7 +163,6 @@ impl Running for Watching {
                 details,
                 libraries: words::hooks(&report.libraries),
                 processes: report.processes.iter().map(Process::named).collect(),
-                tracer_cpu: report.tracer_cpu,
                 not_sampled,
                 unwritten: report.unwritten,
                 failure: report.failure,

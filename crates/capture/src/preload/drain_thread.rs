@@ -7,7 +7,6 @@ use super::clock;
 use super::counters::CounterPage;
 use super::drain::{Corrupt, Reader};
 use super::namespace::Namespaces;
-use super::session::thread_time;
 use super::shedding::{Shedding, SheddingReport};
 use crate::call::item::{Batch, Item, Step};
 use crate::call::packed::Packer;
@@ -131,7 +130,7 @@ pub struct Shared<'a> {
 }
 
 /// Runs until it is asked to stop and the rings are empty. Returns the CPU time it took.
-pub fn drain_all(folder: &Path, stop: &AtomicBool, shared: Shared<'_>) -> Duration {
+pub fn drain_all(folder: &Path, stop: &AtomicBool, shared: Shared<'_>) {
     let Shared {
         messages,
         used,
@@ -195,7 +194,7 @@ pub fn drain_all(folder: &Path, stop: &AtomicBool, shared: Shared<'_>) -> Durati
         if last || began.saturating_sub(told) >= TELL {
             told = began;
             if messages.send(Message::Round(began)).is_err() || last {
-                return thread_time();
+                return;
             }
         }
         pause = match moved {

@@ -34,6 +34,5 @@ pub(crate) use folder::Folder;
 pub(crate) use namespace::Namespaces;
 pub use process::Library;
 pub use report::{PreloadReport, Process, missing};
-pub(crate) use session::thread_time;
 pub use session::{Options, Recording, Session};
 pub use source::PRELOAD;

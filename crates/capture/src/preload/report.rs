@@ -8,7 +8,6 @@ use crate::notes::{Notes, Topic, counted};
 use crate::process_name;
 use event::{Backend, ClockError, Hooks, Overhead, ProcessName};
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 #[derive(Debug)]
 pub struct PreloadReport {
@@ -25,8 +24,6 @@ pub struct PreloadReport {
     /// Records that are not quite in the order of time.
     pub late: u64,
     pub clock: ClockError,
-    /// CPU time of the tracer's threads.
-    pub tracer_cpu: Duration,
     /// What recording took in the program's threads.
     pub overhead: Option<Overhead>,
     /// Records that could not be kept, and why not.
@@ -216,7 +213,6 @@ impl PreloadReport {
             lost: totals.lost,
             late: totals.late,
             clock,
-            tracer_cpu: Duration::ZERO,
             overhead: overhead(processes, totals.recorded),
             unwritten: totals.unwritten,
             failure: totals.failure,

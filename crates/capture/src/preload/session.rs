@@ -207,7 +207,7 @@ impl Session {
 pub struct Recording<S> {
     folder: Folder,
     stop: Arc<AtomicBool>,
-    drainer: JoinHandle<Duration>,
+    drainer: JoinHandle<()>,
     untraced: UntracedWatch,
     assembler: JoinHandle<(S, PreloadReport)>,
 }
@@ -217,13 +217,9 @@ impl<S: Sink> Recording<S> {
     pub fn finish(self) -> (S, PreloadReport) {
         self.stop.store(true, Ordering::Release);
         self.drainer.thread().unpark();
-        let drain_time = self
-            .drainer
-            .join()
-            .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        (self.drainer.join()).unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         let (sink, mut report) =
             (self.assembler.join()).unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        report.tracer_cpu += drain_time;
         report.notes.extend(self.untraced.finish());
         drop(self.folder);
         (sink, report)
@@ -308,7 +304,6 @@ fn assemble_all<S: Sink>(
         );
         report.notes.say(format!("{processes} no longer traced"));
     }
-    report.tracer_cpu = thread_time();
     report.shed = shed;
     (sink, report)
 }
@@ -353,17 +348,6 @@ fn spawn<T: Send + 'static>(
             body()
         })
         .map_err(PreloadError::Thread)
-}
-
-/// CPU time this thread has used.
-pub fn thread_time() -> Duration {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: the call writes the timespec and nothing else.
-    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
-    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
 fn nanoseconds(duration: Duration) -> u64 {

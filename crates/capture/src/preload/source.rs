@@ -242,7 +242,6 @@ impl Running for Injected {
                 processes: report.processes.iter().map(Process::named).collect(),
                 clocks: vec![report.clock],
                 overhead: report.overhead,
-                tracer_cpu: report.tracer_cpu,
                 not_sampled: report.not_sampled,
                 shed: report.shed.map(|report| report.in_words()),
                 unwritten: report.unwritten,

@@ -25,8 +25,8 @@ pub struct Observations {
     pub shed: Option<Shed>,
     /// What recording took in the program's threads.
     pub overhead: Option<Overhead>,
-    /// CPU time of the tracer's own threads.
-    pub tracer_cpu: Duration,
+    /// CPU time of the tracer outside this process.
+    pub outside_cpu: Duration,
     /// Records that could not be kept, and why not.
     pub unwritten: u64,
     pub failure: Option<SinkError>,
@@ -43,7 +43,7 @@ impl Observations {
         self.not_sampled += other.not_sampled;
         self.shed = self.shed.take().or(other.shed);
         self.overhead = self.overhead.take().or(other.overhead);
-        self.tracer_cpu += other.tracer_cpu;
+        self.outside_cpu += other.outside_cpu;
         self.unwritten += other.unwritten;
         self.failure = self.failure.take().or(other.failure);
     }

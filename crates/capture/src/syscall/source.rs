@@ -168,7 +168,7 @@ impl Running for Tracing {
                 notes,
                 details,
                 processes: report.processes,
-                tracer_cpu: report.tracer_cpu,
+                outside_cpu: report.tracer_cpu,
                 unwritten: report.unwritten,
                 failure: report.failure,
                 ..Observations::default()

@@ -1,6 +1,7 @@
 //! What is said about a run: its summary, what was missed and why.
 
 use crate::arguments::RecordOptions;
+use crate::commands::live::processor_time;
 use capture::{
     launch::Exit,
     live::Snapshot,
@@ -75,7 +76,7 @@ pub fn summary(
     RunSummary {
         report: said,
         libraries: watched.libraries.clone(),
-        tracer_cpu: watched.tracer_cpu,
+        tracer_cpu: processor_time() + watched.outside_cpu,
         overhead: watched.overhead.clone(),
         elapsed,
         trace: String::new(),
