@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod aggregates;
+mod captured;
 mod chrome;
 mod counters;
 pub mod detail;

@@ -104,7 +104,7 @@ fn draw(options: Export, picture: Picture) -> Result<ExitCode> {
     };
     match options.destination {
         Destination::Stdout => {
-            let input = Input::open(options.traces, picture.parts())?.streaming();
+            let input = Input::open(options.traces, picture.parts(flame.weight))?.streaming();
             let writer = BufWriter::with_capacity(BUFFER, io::stdout().lock());
             let mut output = picture.output(writer, flame, &input);
             input.show(&mut *output)?;
@@ -169,7 +169,7 @@ fn write_opened(input: Input, traces: &[PathBuf], size: u64, writer: impl Write)
 }
 
 fn draw_to(traces: Vec<PathBuf>, picture: Picture, flame: Flame, path: &Path) -> Result<()> {
-    let input = Input::open(traces, picture.parts())?;
+    let input = Input::open(traces, picture.parts(flame.weight))?;
     let file = Unfinished::create(path)?;
     let writer = BufWriter::with_capacity(BUFFER, file.writer()?);
     let mut output = picture.output(writer, flame, &input);
@@ -190,11 +190,13 @@ const BUFFER: usize = 1 << 20;
 
 impl Picture {
     /// What of its events it shows.
-    fn parts(self) -> Parts {
+    fn parts(self, weight: render::Weight) -> Parts {
         match self {
             Picture::Html => html_parts(),
             Picture::Folded | Picture::Svg => Parts {
                 stack: true,
+                // They say where a graph's work was captured.
+                args: weight == render::Weight::GpuTime,
                 ..Parts::NONE
             },
             Picture::Chrome | Picture::Perfetto => Parts {
@@ -240,8 +242,9 @@ fn render_weight(weight: Weight) -> render::Weight {
 
 /// The stacks of a trace to compare with.
 fn folded(path: &Path, weight: Weight) -> Result<Vec<(String, u64)>> {
-    let mut stacks = Stacks::new(render_weight(weight));
-    Input::open(vec![path.to_owned()], Picture::Folded.parts())?.each(|record| {
+    let weight = render_weight(weight);
+    let mut stacks = Stacks::new(weight);
+    Input::open(vec![path.to_owned()], Picture::Folded.parts(weight))?.each(|record| {
         stacks.record(record);
         Ok(())
     })?;

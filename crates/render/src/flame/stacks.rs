@@ -1,5 +1,6 @@
 //! What was called from where, as a tree that does not grow beyond a bound.
 
+use crate::captured::Captured;
 use ahash::HashMap;
 use event::{Event, Extent, Frame, Kind, Layer, Name, Record, What};
 use std::collections::VecDeque;
@@ -53,6 +54,8 @@ pub struct Stacks {
     ended: HashMap<(u32, u32), (u64, usize)>,
     submitted: HashMap<(u32, u64), usize>,
     oldest: VecDeque<(u32, u64)>,
+    /// Calls whose work runs when a graph is launched.
+    captured: Captured<usize>,
     unknown: Name,
 }
 
@@ -71,6 +74,7 @@ impl Stacks {
             ended: HashMap::default(),
             submitted: HashMap::default(),
             oldest: VecDeque::new(),
+            captured: Captured::default(),
             unknown: "?".into(),
         }
     }
@@ -112,6 +116,9 @@ impl Stacks {
     fn begin(&mut self, event: &Event) {
         let node = self.node_of(event);
         self.open.insert(event.id, Open { node, below: 0 });
+        if self.weight == Weight::GpuTime {
+            self.captured.call(event, node);
+        }
         if let (Weight::GpuTime, Some(correlation)) = (self.weight, event.correlation) {
             let key = (event.pid, correlation);
             if self.submitted.insert(key, node).is_none() {
@@ -146,7 +153,8 @@ impl Stacks {
             return;
         };
         let correlation = event.correlation.map(|id| (event.pid, id));
-        let caller = correlation.and_then(|key| self.submitted.get(&key).copied());
+        let launch = || correlation.and_then(|key| self.submitted.get(&key).copied());
+        let caller = self.captured.of(event).or_else(launch);
         let node = self.below(caller.unwrap_or(0), &event.name);
         self.add(node, duration);
     }
@@ -228,7 +236,7 @@ impl Stacks {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use event::{Category, Meaning, Memory, MemoryOp};
+    use event::{Arg, Category, Meaning, Memory, MemoryOp, Value};
 
     fn span(id: u64, name: &str, parent: Option<u64>) -> Event {
         let mut event = Event::new(id, Layer::Runtime, Category::Memory, name, 0);
@@ -277,6 +285,38 @@ mod tests {
             line("main;load:weights;cudaMalloc;cuMemAlloc_v2", 30),
         ];
         assert_eq!(lines, expected);
+    }
+
+    #[test]
+    fn a_graphs_work_hangs_below_the_call_that_was_captured() {
+        let call = |id: u64, name: &str| {
+            let mut call = span(id, name, None);
+            call.correlation = Some(id);
+            [call.clone().into(), ended(call, 5).into()]
+        };
+        let work = |id: u64, origin: Option<u64>| {
+            let mut work = ended(span(id, "matmul", None), id);
+            (work.layer, work.correlation) = (Layer::Gpu, Some(4));
+            work.args = (origin.into_iter())
+                .map(|call| Arg::new("origin", Value::Map(vec![Arg::new("op_id", call)])))
+                .collect();
+            [Record::from(work)]
+        };
+        let records: Vec<Record> = [
+            &call(1, "cudaStreamBeginCapture")[..],
+            &call(2, "cudaLaunchKernel")[..],
+            &call(3, "cudaStreamEndCapture")[..],
+            &call(4, "cudaGraphLaunch")[..],
+            &work(10, Some(2))[..],
+            &work(100, Some(2))[..],
+            &work(1_000, None)[..],
+        ]
+        .concat();
+        let expected = [
+            line("cudaGraphLaunch;matmul", 1_000),
+            line("cudaLaunchKernel;matmul", 110),
+        ];
+        assert_eq!(folded(Weight::GpuTime, &records), expected);
     }
 
     #[test]

@@ -33,6 +33,12 @@ impl Callers {
         frame.map_or(flame::GPU, |frame| self.mirror(flame, frame))
     }
 
+    /// The same, of a call at this node.
+    pub fn of_call(&mut self, flame: &mut Flame, node: u32) -> u32 {
+        let frame = flame.frame_of(node);
+        frame.map_or(flame::GPU, |frame| self.mirror(flame, frame))
+    }
+
     fn mirror(&mut self, flame: &mut Flame, frame: u32) -> u32 {
         if frame == flame::HOST {
             return flame::GPU;

@@ -21,6 +21,7 @@ use super::{
     shapes::Shapes,
     wanted::Wanted,
 };
+use crate::captured::Captured;
 use event::{Category, Event, Extent, Layer, Record};
 
 pub struct Timeline {
@@ -36,6 +37,8 @@ pub struct Timeline {
     pub shapes: Shapes,
     pub allocations: Allocations,
     callers: Callers,
+    /// Nodes of calls whose work runs when a graph is launched.
+    captured: Captured<u32>,
     /// What is kept beside the longest.
     wanted: Wanted,
     /// The latest moment of all, from the origin.
@@ -82,6 +85,7 @@ impl Timeline {
             shapes: Shapes::default(),
             allocations: Allocations::default(),
             callers: Callers::default(),
+            captured: Captured::default(),
             wanted,
             end: 0,
             lost: Vec::new(),
@@ -135,6 +139,7 @@ impl Timeline {
     fn begin(&mut self, index: u32, event: &Event, start: u64) {
         self.end = self.end.max(start);
         let (names, flame) = (&mut self.names, &mut self.flame);
+        let captured = &mut self.captured;
         let begun = self.lanes.begin(index, event.id, start, |lane, depth| {
             let (name, label) = names_of(names, event);
             let category = colour::of(event);
@@ -148,6 +153,9 @@ impl Timeline {
                     flame.child(parent, name, category)
                 }
             };
+            if !gpu {
+                captured.call(event, node);
+            }
             Begun {
                 name,
                 label,
@@ -209,9 +217,12 @@ impl Timeline {
         );
     }
 
-    /// Where in the flame graph GPU work goes: below the stack that it came from.
+    /// Where in the flame graph GPU work goes: below the stack that it came from; a graph's, below that of its capture.
     fn gpu_node(&mut self, name: u32, event: &Event) -> u32 {
-        let parent = self.callers.of(&mut self.flame, event.correlation);
+        let parent = match self.captured.of(event) {
+            Some(call) => self.callers.of_call(&mut self.flame, call),
+            None => self.callers.of(&mut self.flame, event.correlation),
+        };
         self.flame.child(parent, name, colour::of(event))
     }
 

@@ -1,7 +1,7 @@
 //! Small traces, placed by hand.
 
 use super::*;
-use event::{Category, Launch, Lost, Meaning, What};
+use event::{Arg, Category, Frame, Launch, Lost, Meaning, Value, What};
 
 fn open(id: u64, name: &str, start: u64) -> Event {
     let mut event = Event::new(id, Layer::Driver, Category::Memory, name, start);
@@ -93,4 +93,39 @@ fn times_before_the_start_and_losses_do_no_harm() {
     timeline.add(&lost.into());
     timeline.finish(0);
     assert_eq!((timeline.lost_total, timeline.lost[0]), (9, (500, 9)));
+}
+
+#[test]
+fn a_graphs_kernel_is_below_the_stack_of_its_capture() {
+    let frame = |symbol: &str| Frame {
+        symbol: Some(symbol.into()),
+        ..Frame::default()
+    };
+    let call = |id: u64, name: &str, from: &str| {
+        let mut call = open(id, name, 10 * id);
+        call.correlation = Some(id);
+        call.stack = [frame(from)].into();
+        [call.clone(), closed(call, 5)]
+    };
+    let mut work = open(9, "kernel", 100);
+    (work.layer, work.stream, work.correlation) = (Layer::Gpu, Some(1), Some(4));
+    let origin = Value::Map(vec![Arg::new("op_id", 2u64)]);
+    work.args = vec![Arg::new("origin", origin)];
+    let mut timeline = Timeline::new(0);
+    let calls = [
+        call(1, "cudaStreamBeginCapture", "capture"),
+        call(2, "cudaLaunchKernel", "model"),
+        call(3, "cudaStreamEndCapture", "capture"),
+        call(4, "cudaGraphLaunch", "loop"),
+    ];
+    feed(&mut timeline, calls.into_iter().flatten());
+    feed(&mut timeline, [work.clone(), closed(work, 50)]);
+    timeline.finish(0);
+    let names = timeline.names.list().to_vec();
+    let nodes = timeline.flame.finish();
+    let kernel = (nodes.iter()).find(|node| &*names[node.name as usize] == "kernel");
+    let kernel = kernel.expect("it is there");
+    let above = &nodes[kernel.parent as usize];
+    assert_eq!(&*names[above.name as usize], "model");
+    assert_eq!((above.parent, kernel.count), (flame::GPU, 1));
 }
