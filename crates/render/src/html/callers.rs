@@ -30,12 +30,16 @@ impl Callers {
     /// The node below which GPU work of a correlation goes.
     pub fn of(&mut self, flame: &mut Flame, correlation: Option<u64>) -> u32 {
         let frame = correlation.and_then(|correlation| self.frames.get(&correlation).copied());
-        frame.map_or(flame::GPU, |frame| self.mirror(flame, frame))
+        self.below(flame, frame)
     }
 
     /// The same, of a call at this node.
     pub fn of_call(&mut self, flame: &mut Flame, node: u32) -> u32 {
         let frame = flame.frame_of(node);
+        self.below(flame, frame)
+    }
+
+    fn below(&mut self, flame: &mut Flame, frame: Option<u32>) -> u32 {
         frame.map_or(flame::GPU, |frame| self.mirror(flame, frame))
     }
 

@@ -119,7 +119,11 @@ impl Cells {
     }
 
     /// The key of the text that `write` makes of a stack, to be set.
-    pub fn stack(&mut self, stack: &Stack, write: impl FnOnce(&mut Vec<u8>)) -> u64 {
+    pub fn stack(
+        &mut self,
+        stack: &Stack,
+        write: impl FnOnce(&mut Vec<u8>) -> Result<()>,
+    ) -> Result<u64> {
         self.dictionary.of_stack(stack, write)
     }
 

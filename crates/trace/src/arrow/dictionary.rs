@@ -120,16 +120,16 @@ impl Dictionary {
     }
 
     /// The text of a stack, which `write` makes if it is new.
-    pub fn of_stack(&mut self, stack: &Stack, write: impl FnOnce(&mut Vec<u8>)) -> u64 {
+    pub fn of_stack(
+        &mut self,
+        stack: &Stack,
+        write: impl FnOnce(&mut Vec<u8>) -> Result<()>,
+    ) -> Result<u64> {
         if let Some(&key) = self.stacks.get(stack) {
-            return key;
+            return Ok(key);
         }
-        let mut scratch = std::mem::take(&mut self.scratch);
-        scratch.clear();
-        write(&mut scratch);
-        let key = self.of_text(&String::from_utf8_lossy(&scratch));
-        self.scratch = scratch;
-        *self.stacks.get_or_insert(stack, |_| key)
+        let key = self.of_written(write)?;
+        Ok(*self.stacks.get_or_insert(stack, |_| key))
     }
 
     /// The place of a list among those that are known.

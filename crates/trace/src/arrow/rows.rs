@@ -450,7 +450,10 @@ impl Rows {
         }
         if !event.stack.is_empty() {
             let cells = &mut self.cells[Column::Stack as usize];
-            let key = cells.stack(&event.stack, |out| write_stack(out, &event.stack));
+            let key = cells.stack(&event.stack, |out| {
+                write_stack(out, &event.stack);
+                Ok(())
+            })?;
             cells.set(row, key);
         }
         if !matches!(event.extent, Extent::Closed(_))
